@@ -1,0 +1,168 @@
+"""The default engine: the whole federation is one compiled program, several rounds of many clients and seeds per call.
+
+over="map" goes through clients and seeds one after the other and is exact: the same bits as a client on its own machine.
+over="vmap" batches both and is the fast one; sums inside vectorised loops may round differently, so it is compared by
+tolerance. Either way at most `lanes` client copies are in flight, so memory stays bounded however many are asked for.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl import keys, trees
+from fedrl.engines import cache
+from fedrl.engines.engine import Engine, Play, State, blank
+from fedrl.federation import Clients, Federation
+from fedrl.keys import Key
+from fedrl.round import Heard, client_half, keep_idle, play_exchange, play_round, seam
+from fedrl.trees import Tree
+from fedrl.types import Algorithm, Client, Cohort, Exchange, Metrics, Server
+
+MOST_ROUNDS = 64  # per call: often enough for a progress bar, seldom enough to forget the call
+
+
+def fused(over: str = "map", *, lanes: int = 2048) -> Engine:
+    if over not in ("map", "vmap"):
+        raise ValueError(f"over must be 'map' (exact) or 'vmap' (fast), got {over!r}")
+    cache.enable()
+
+    def build(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1) -> Play:
+        shared = federation.shared()
+        cohort_size = max(_cohort_size(e, algorithm) for e in (*algorithm.exchanges, measure))
+        over_seeds = _each(over, max(1, lanes // cohort_size))
+
+        def execute_with(shared: Tree):
+            return _execute(federation, shared, _each(over, lanes))
+
+        def begin(shared: Tree, key: Key) -> tuple[State, Metrics]:
+            server, clients = algorithm.init(keys.of(key, "init")), federation.enrol(shared, key, algorithm.memory)
+            metrics: Metrics = {}
+            for exchange in algorithm.opening:
+                server, clients, seen = play_exchange(
+                    exchange, execute_with(shared), server, clients, keys.of(key, "opening")
+                )
+                metrics |= seen
+            return State(key, server, clients), metrics
+
+        def observe(shared: Tree, state: State) -> Metrics:
+            _, _, seen = play_exchange(measure, execute_with(shared), state.server, state.clients, state.key)
+            return seen
+
+        def block(shared: Tree, state: State, first: Array, rounds: Array) -> tuple[State, Metrics]:
+            execute = execute_with(shared)
+
+            def one_round(state: State, number: Array) -> tuple[State, Metrics]:
+                key = keys.of(state.key, "round", number)
+                server, clients, seen = play_round(algorithm, execute, state.server, state.clients, key)
+                after = State(state.key, server, clients)
+                skipped = jax.tree.map(blank, jax.eval_shape(lambda s: observe(shared, s), after))
+                due = (number + 1) % every == 0
+                return after, seen | jax.lax.cond(due, lambda s: observe(shared, s), lambda s: skipped, after)
+
+            _, row = jax.eval_shape(one_round, state, first)
+            log = jax.tree.map(lambda x: jnp.zeros((MOST_ROUNDS, *x.shape), x.dtype), row)
+
+            def body(i: Array, carry: tuple[State, Metrics]) -> tuple[State, Metrics]:
+                state, seen = one_round(carry[0], first + i)
+                return state, jax.tree.map(lambda x, y: x.at[i].set(y), carry[1], seen)
+
+            return jax.lax.fori_loop(0, rounds, body, (state, log))
+
+        @jax.jit
+        def init(shared: Tree, seeds: Array) -> tuple[State, Metrics]:
+            return over_seeds(lambda seed: begin(shared, jax.random.key(seed)), seeds)
+
+        @jax.jit
+        def advance(shared: Tree, state: State, first: Array, rounds: Array) -> tuple[State, Metrics]:
+            return over_seeds(lambda s: block(shared, s, first, rounds), state)
+
+        @jax.jit
+        def look(shared: Tree, state: State) -> Metrics:
+            return over_seeds(lambda s: observe(shared, s), state)
+
+        def play(state: State, first: int, rounds: int) -> tuple[State, Metrics]:
+            state, metrics = advance(shared, state, jnp.int32(first), jnp.int32(rounds))
+            return state, jax.tree.map(lambda x: x[:, :rounds], metrics)
+
+        return Play(
+            init=lambda seeds: init(shared, jnp.asarray(seeds, jnp.uint32)),
+            advance=play,
+            measure=lambda state: look(shared, state),
+            most=MOST_ROUNDS,
+        )
+
+    return build
+
+
+def _execute(federation: Federation, shared: Tree, each: Callable) -> Callable:
+    """The engine's part of an exchange: from the cohort asked to the stack of uploads."""
+
+    def execute(exchange: Exchange, server: Server, clients: Clients, asked: Cohort, key: Key) -> Heard:
+        rows = seam(federation.rows(shared, clients, asked.ids))
+        slots = jnp.arange(asked.ids.shape[0], dtype=jnp.int32)
+        if exchange.mix is None:
+            uploads, memory, env_steps = each(
+                lambda row: client_half(exchange, server, row[0], asked, row[1], key), (rows, slots)
+            )
+        else:
+            uploads, memory, env_steps = _in_step(exchange, server, rows, slots, asked, key, each)
+        if jax.tree.leaves(clients.memory):
+            clients = clients._replace(memory=trees.put(clients.memory, asked.ids, memory, asked.present))
+        return Heard(uploads, asked, clients, env_steps)
+
+    return execute
+
+
+def _in_step(
+    exchange: Exchange, server: Server, rows: Client, slots: Array, asked: Cohort, key: Key, each: Callable
+) -> tuple[Tree, Tree, Array]:
+    """As `client_half`, but all clients take each local step together and `mix` their directions in between."""
+    update = exchange.local
+
+    def own(client: Client) -> Key:
+        return keys.of(key, "client", client.id)
+
+    def start(client: Client) -> Tree:
+        message = seam(exchange.send(server, client.id))
+        return seam(update.start(message, client, keys.of(own(client), "start")))
+
+    def step(y: Array, local: Tree) -> Tree:
+        def estimate(row: Any) -> tuple[Tree, Tree]:
+            return seam(update.estimate(row[1], row[0], keys.of(own(row[0]), "step", y)))
+
+        def apply(row: Any) -> Tree:
+            client, after, direction, before = row
+            after = seam(update.apply(after, direction, client))
+            return keep_idle(update, client, own(client), y, after, before)
+
+        directions, after = each(estimate, (rows, local))
+        assert exchange.mix is not None
+        return each(apply, (rows, after, seam(exchange.mix(directions, asked)), local))
+
+    def finish(row: Any) -> tuple[Tree, Tree, Array]:
+        client, local, slot = row
+        upload, memory, env_steps = seam(update.finish(local, client))
+        return seam(exchange.channel.encode(upload, asked, slot, keys.of(key, "wire"))), memory, env_steps
+
+    local = jax.lax.fori_loop(0, update.max_steps, step, each(start, rows))
+    return each(finish, (rows, local, slots))
+
+
+def _each(over: str, lanes: int) -> Callable:
+    """Apply a function to every row of a stack: one by one, or `lanes` at a time."""
+
+    def each(function: Callable, stack: Tree) -> Tree:
+        if over == "map":
+            return jax.lax.map(function, stack)
+        count = jax.tree.leaves(stack)[0].shape[0]
+        return jax.vmap(function)(stack) if count <= lanes else jax.lax.map(function, stack, batch_size=lanes)
+
+    return each
+
+
+def _cohort_size(exchange: Exchange, algorithm: Algorithm) -> int:
+    server = jax.eval_shape(algorithm.init, jax.random.key(0))
+    return jax.eval_shape(exchange.choose, server, jax.random.key(0)).ids.shape[0]

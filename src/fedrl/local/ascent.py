@@ -1,0 +1,52 @@
+"""Local ascent: from a direction to the `LocalUpdate` that every averaging method shares."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl import trees
+from fedrl.keys import Key
+from fedrl.local.reinforce import Direction
+from fedrl.trees import Tree
+from fedrl.types import Client, LocalUpdate
+
+
+class Ascent(NamedTuple):
+    """A client in the middle of its local steps."""
+
+    theta: Tree
+    message: Tree
+    env_steps: Array
+
+
+def ascend(
+    direction: Direction,
+    *,
+    eta: float,
+    local_steps: int,
+    theta_of: Callable[[Tree, Client], Tree] = lambda message, client: message.theta,
+    finish: Callable[[Ascent, Client], tuple[Tree, Tree]] | None = None,
+    steps_of: Callable[[Client, Key], Array] | None = None,
+) -> LocalUpdate:
+    """theta <- theta + eta * direction, `local_steps` times; uploads the displacement theta_K - theta (003, Eq. 4)."""
+    if local_steps < 1:
+        raise ValueError(f"local_steps must be at least 1, got {local_steps}")
+
+    def start(message: Tree, client: Client, key: Key) -> Ascent:
+        return Ascent(theta_of(message, client), message, jnp.zeros((), jnp.int32))
+
+    def estimate(local: Ascent, client: Client, key: Key) -> tuple[Tree, Ascent]:
+        tree, steps = direction(local.theta, local.message, client, key)
+        return tree, local._replace(env_steps=local.env_steps + steps)
+
+    def apply(local: Ascent, tree: Tree, client: Client) -> Ascent:
+        return local._replace(theta=trees.add(local.theta, trees.scale(eta, tree)))
+
+    def finished(local: Ascent, client: Client) -> tuple[Tree, Tree, Array]:
+        if finish is None:
+            return trees.subtract(local.theta, theta_of(local.message, client)), client.memory, local.env_steps
+        return *finish(local, client), local.env_steps
+
+    return LocalUpdate(start, estimate, apply, finished, max_steps=local_steps, steps_of=steps_of)

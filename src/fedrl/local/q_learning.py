@@ -1,0 +1,44 @@
+"""Sampled Bellman residual with a generative model: Fed-Q-learning / QAvg (Jin et al. 2022; Labbi et al. 2025, App. H)."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl import keys
+from fedrl.environments.protocol import Environment
+from fedrl.keys import Key
+from fedrl.local.reinforce import Direction
+from fedrl.trees import Tree
+from fedrl.types import Client, Policy
+
+
+def q_learning(*, samples: int, unsampled: str = "keep") -> Callable[[Environment, Policy], Direction]:
+    """Mean residual r + gamma max Q(s') - Q(s, a) of `samples` uniformly drawn pairs; repeated pairs are averaged.
+
+    Pairs that were not drawn keep their value; unsampled="decay" pulls them to zero, as the published code does.
+    """
+    if unsampled not in ("keep", "decay"):
+        raise ValueError(f"unsampled must be 'keep' (the paper) or 'decay' (its published code), got {unsampled!r}")
+
+    def build(environment: Environment, policy: Policy) -> Direction:
+        states, actions = environment.observations.n, environment.actions.n
+
+        def direction(q: Array, message: Tree, client: Client, key: Key) -> tuple[Array, Array]:
+            world = environment.prepare(client.world)
+            pair = jax.random.randint(keys.of(key, "pair"), (samples,), 0, states * actions)
+            noise = environment.noise(keys.of(key, "move"), (samples,))
+            after = jax.vmap(lambda p, n: environment.step(world, p // actions, p % actions, n))(pair, noise)
+            target = after.reward + environment.gamma * jnp.max(q, axis=-1)[after.state]
+            drawn = jax.nn.one_hot(pair, states * actions, dtype=q.dtype)
+            count = jnp.sum(drawn, axis=0)
+            mean_target = (jnp.sum(drawn * target[:, None], axis=0) / jnp.maximum(count, 1.0)).reshape(q.shape)
+            residual = mean_target - q
+            if unsampled == "keep":
+                residual = jnp.where(count.reshape(q.shape) > 0, residual, jnp.zeros_like(q))
+            return residual, jnp.asarray(samples, jnp.int32)
+
+        return direction
+
+    return build

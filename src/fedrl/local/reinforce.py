@@ -1,0 +1,83 @@
+"""REINFORCE with reward-to-go, plain or regularised: Labbi et al. 2025, Eqs. (6), (9), (10); Wang et al. 2024, §3.2.
+
+One estimator serves all: an action is k decisions (one for the softmax table, k bits for the bit-level softmax), and the
+regularised reward is spread over them.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl.environments.protocol import Environment
+from fedrl.keys import Key
+from fedrl.rollouts.traced import Trajectory, rollout
+from fedrl.trees import Tree
+from fedrl.types import Client, Policy
+
+Direction = Callable[[Tree, Tree, Client, Key], tuple[Tree, Array]]  # (theta, message, client, key) -> tree, env steps
+
+
+def reinforce(
+    *, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: float | None = None
+) -> Callable[[Environment, Policy], Direction]:
+    """Gradient estimate from `batch` episodes of length `horizon` (B and T of 003; H of 000).
+
+    lam = 0 is Eq. (6), lam > 0 with a softmax table Eq. (9), lam > 0 with a bit-level softmax Eq. (10).
+    `bit_discount` is the base by which the regulariser of bit q is discounted; None: gamma^(1/k), the paper's.
+    """
+
+    def build(environment: Environment, policy: Policy) -> Direction:
+        def direction(theta: Tree, message: Tree, client: Client, key: Key) -> tuple[Tree, Array]:
+            seen = rollout(environment, policy, theta, client.world, key, horizon=horizon, batch=batch)
+            to_go = reward_to_go(environment, policy, theta, seen, lam=lam, bit_discount=bit_discount)
+            weight = jnp.full((batch,), 1.0 / batch, to_go.dtype)
+            return score_sum(policy, theta, seen, to_go, weight), env_steps(seen)
+
+        return direction
+
+    return build
+
+
+def reward_to_go(
+    environment: Environment,
+    policy: Policy,
+    theta: Tree,
+    seen: Trajectory,
+    *,
+    lam: float = 0.0,
+    bit_discount: float | None = None,
+) -> Array:
+    """What each decision is credited with, [B, T, k]: discounted (from time zero) reward earned from it on.
+
+    Unlike the print of Eq. (10), the reward of time p counts gamma^p whole, not gamma^p * gammabar^(k-1), and the sum
+    runs over all kT bits: that is the bit-level MDP of App. F.1, of which the estimator must be unbiased (up to T).
+    """
+    k, gamma = policy.decisions, environment.gamma
+    base = gamma ** (1.0 / k) if bit_discount is None else bit_discount
+    horizon = seen.reward.shape[1]
+    discount = jnp.asarray(gamma, seen.reward.dtype) ** jnp.arange(horizon, dtype=seen.reward.dtype)
+    earned = (discount[None, :] * seen.reward)[..., None]
+    if k > 1:  # the reward comes with the last bit
+        earned = jnp.pad(earned, ((0, 0), (0, 0), (k - 1, 0)))
+    if lam:
+        spread = base ** jnp.arange(k, dtype=seen.reward.dtype)
+        surprise = -policy.log_probs(theta, seen.obs, seen.choice) * seen.alive[..., None].astype(seen.reward.dtype)
+        earned = earned + lam * discount[None, :, None] * spread[None, None, :] * surprise
+    flat = earned.reshape(earned.shape[0], -1)
+    return jax.lax.stop_gradient(jax.lax.cumsum(flat, axis=1, reverse=True).reshape(earned.shape))
+
+
+def score_sum(policy: Policy, theta: Tree, seen: Trajectory, credit: Array, weight: Array) -> Tree:
+    """Sum over episodes b of weight[b] times the sum over decisions of credit * grad log pi, at `theta`."""
+
+    def surrogate(theta: Tree) -> Array:
+        log_probs = policy.log_probs(theta, seen.obs, seen.choice)
+        return jnp.sum((weight[:, None] * seen.alive.astype(weight.dtype))[..., None] * credit * log_probs)
+
+    return jax.grad(surrogate)(theta)
+
+
+def env_steps(seen: Trajectory) -> Array:
+    return jnp.sum(seen.alive, dtype=jnp.int32)

@@ -1,0 +1,58 @@
+"""Variance-reduced momentum direction of FedSVRPG-M: Wang et al. 2024, Eqs. (2) and (4)."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl import trees
+from fedrl.environments.protocol import Environment
+from fedrl.keys import Key
+from fedrl.local.reinforce import Direction, env_steps, reward_to_go, score_sum
+from fedrl.rollouts.traced import Trajectory, rollout
+from fedrl.trees import Tree
+from fedrl.types import Client, Policy
+
+
+class Anchor(NamedTuple):
+    """What the server of FedSVRPG-M knows and sends: theta_r, theta_{r-1}, u_r."""
+
+    theta: Tree
+    theta_prev: Tree
+    u: Tree
+
+
+def svrpg(*, beta: float, horizon: int, batch: int = 1) -> Callable[[Environment, Policy], Direction]:
+    """beta g(theta) + (1 - beta) [u + g(theta) - w g(theta_prev)] from episodes sampled under `theta`.
+
+    beta = 1 is plain REINFORCE. The paper samples one episode per local step (`batch` = 1).
+    """
+
+    def build(environment: Environment, policy: Policy) -> Direction:
+        def direction(theta: Tree, anchor: Anchor, client: Client, key: Key) -> tuple[Tree, Array]:
+            seen = rollout(environment, policy, theta, client.world, key, horizon=horizon, batch=batch)
+            to_go = reward_to_go(environment, policy, theta, seen)
+            mean = jnp.full((batch,), 1.0 / batch, to_go.dtype)
+            g = score_sum(policy, theta, seen, to_go, mean)
+            if beta == 1.0:
+                return g, env_steps(seen)
+            weight = importance_weight(policy, anchor.theta_prev, theta, seen)
+            g_prev = score_sum(policy, anchor.theta_prev, seen, to_go, mean * weight)
+            # beta g + (1 - beta)(u + g - w g') = g + (1 - beta)(u - w g')
+            return trees.add(g, trees.scale(1.0 - beta, trees.subtract(anchor.u, g_prev))), env_steps(seen)
+
+        return direction
+
+    return build
+
+
+def importance_weight(policy: Policy, theta_new: Tree, theta: Tree, seen: Trajectory) -> Array:
+    """w(tau | theta_new, theta) of Eq. (2), one per episode [B]; averages to one over episodes sampled under `theta`."""
+
+    def log_likelihood(at: Tree) -> Array:
+        log_probs = jnp.sum(policy.log_probs(at, seen.obs, seen.choice), axis=-1)
+        return jnp.sum(jnp.where(seen.alive, log_probs, jnp.zeros_like(log_probs)), axis=1)
+
+    return jax.lax.stop_gradient(jnp.exp(log_likelihood(theta_new) - log_likelihood(theta)))

@@ -1,0 +1,34 @@
+"""The greedy policy of a table of action values, for Q-learning. First maximum on ties."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl.environments.protocol import Environment
+from fedrl.policies.softmax import look_up
+from fedrl.types import Policy
+
+
+def greedy_table() -> Callable[[Environment], Policy]:
+    """theta [S, A] is Q; acting takes the argmax, so the log-probability of any other action is -inf."""
+
+    def build(environment: Environment) -> Policy:
+        shape = (environment.observations.n, environment.actions.n)
+
+        def table(theta: Array) -> Array:
+            return jnp.log(jax.nn.one_hot(jnp.argmax(theta, axis=-1), shape[1], dtype=theta.dtype))[..., None]
+
+        return Policy(
+            init=lambda key: jnp.zeros(shape),
+            prepare=lambda theta: jnp.argmax(theta, axis=-1),
+            noise=jax.random.uniform,
+            sample=lambda best, obs, u: best[obs],
+            action=lambda choice: choice,
+            log_probs=lambda theta, obs, choice: look_up(table(theta)[..., 0], obs, choice)[..., None],
+            table=table,
+            actions=shape[1],
+        )
+
+    return build

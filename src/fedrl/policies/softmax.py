@@ -1,0 +1,46 @@
+"""Softmax over a table of logits: Labbi et al. 2025, Eq. (2)."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl.environments.finite import draw
+from fedrl.environments.protocol import Environment
+from fedrl.keys import Key
+from fedrl.types import Policy
+
+
+def softmax_table(start: Callable[[Key, tuple[int, ...]], Array] | None = None) -> Callable[[Environment], Policy]:
+    """theta [S, A]; `start(key, shape)` draws the first logits, by default zero (the uniform policy)."""
+
+    def build(environment: Environment) -> Policy:
+        shape = (environment.observations.n, environment.actions.n)
+
+        def prepare(theta: Array) -> Array:
+            return jnp.cumsum(jax.nn.softmax(theta), axis=-1)
+
+        def log_probs(theta: Array, obs: Array, choice: Array) -> Array:
+            return look_up(jax.nn.log_softmax(theta), obs, choice)[..., None]
+
+        return Policy(
+            init=lambda key: jnp.zeros(shape) if start is None else start(key, shape),
+            prepare=prepare,
+            noise=jax.random.uniform,
+            sample=lambda cumulative, obs, u: draw(cumulative[obs], u),
+            action=lambda choice: choice,
+            log_probs=log_probs,
+            table=lambda theta: jax.nn.log_softmax(theta)[..., None],
+            actions=shape[1],
+        )
+
+    return build
+
+
+def look_up(table: Array, row: Array, column: Array) -> Array:
+    """table[row, column] as a masked sum: its derivative is a masked sum too, where a gather's is a slow scatter."""
+    flat = table.reshape(-1)
+    index = row * table.shape[1] + column
+    hit = index[..., None] == jnp.arange(flat.size).reshape((1,) * index.ndim + (-1,))
+    return jnp.sum(jnp.where(hit, flat, jnp.zeros((), flat.dtype)), axis=-1)

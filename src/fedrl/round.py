@@ -1,0 +1,92 @@
+"""One federated round: the file to read first.
+
+    for each exchange:  choose a cohort -> each client works on its own -> combine what came back -> the server receives it
+
+`execute` is the engine's part, from the chosen cohort to the stack of uploads; everything else is here and the same
+everywhere. A `seam` is an optimisation barrier: the compiler may not fuse across it, so that a client computes the same
+bits whether it is compiled alone or inside the program of the whole federation.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+from jax import Array
+
+from fedrl import keys, trees
+from fedrl.keys import Key
+from fedrl.trees import Tree
+from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics, Server
+
+seam = jax.lax.optimization_barrier
+
+
+class Heard(NamedTuple):
+    """What an engine brings back from one exchange."""
+
+    uploads: Tree  # a stack in ascending client id
+    cohort: Cohort  # as asked, with `present` and `staleness` as they turned out
+    clients: Any  # the clients, with their new memories
+    env_steps: Array  # [c] environment steps each client took
+
+
+Execute = Callable[[Exchange, Server, Any, Cohort, Key], Heard]
+
+
+def play_round(
+    algorithm: Algorithm, execute: Execute, server: Server, clients: Any, key: Key
+) -> tuple[Server, Any, Metrics]:
+    metrics: Metrics = {}
+    for exchange in algorithm.exchanges:
+        server, clients, seen = play_exchange(exchange, execute, server, clients, key)
+        metrics |= seen
+    return server, clients, metrics
+
+
+def play_exchange(
+    exchange: Exchange, execute: Execute, server: Server, clients: Any, key: Key
+) -> tuple[Server, Any, Metrics]:
+    key = keys.of(key, exchange.name)
+    asked = exchange.choose(server, keys.of(key, "choose"))
+    heard = execute(exchange, server, clients, asked, key)
+    server, seen = server_half(exchange, server, heard.uploads, heard.cohort, key)
+    seen |= {"answered": heard.cohort.present.sum(), "env_steps": heard.env_steps.sum()}
+    return server, heard.clients, {f"{exchange.name}/{name}": value for name, value in seen.items()}
+
+
+def server_half(
+    exchange: Exchange, server: Server, uploads: Tree, cohort: Cohort, key: Key
+) -> tuple[Server, Metrics]:
+    """From the stack of uploads to the next server."""
+    server, uploads, cohort = seam((server, uploads, cohort))
+    aggregate = exchange.channel.decode(exchange.combine(uploads, cohort), cohort, keys.of(key, "wire"))
+    return seam(exchange.receive(server, seam(aggregate), cohort, keys.of(key, "receive")))
+
+
+def client_half(
+    exchange: Exchange, server: Server, client: Client, cohort: Cohort, slot: Array, key: Key
+) -> tuple[Tree, Tree, Array]:
+    """One client's whole part in an exchange: what it puts on the wire, its new memory, the environment steps it took."""
+    message = seam(exchange.send(server, client.id))
+    mine = keys.of(key, "client", client.id)
+    local = work(exchange.local, message, client, mine)
+    upload, memory, env_steps = seam(exchange.local.finish(local, client))
+    return seam(exchange.channel.encode(upload, cohort, slot, keys.of(key, "wire"))), memory, env_steps
+
+
+def work(update: LocalUpdate, message: Tree, client: Client, key: Key) -> Tree:
+    """All local steps of one client, on its own."""
+
+    def step(y: Array, local: Tree) -> Tree:
+        direction, after = seam(update.estimate(local, client, keys.of(key, "step", y)))
+        return keep_idle(update, client, key, y, seam(update.apply(after, direction, client)), local)
+
+    local = seam(update.start(message, client, keys.of(key, "start")))
+    return jax.lax.fori_loop(0, update.max_steps, step, local)
+
+
+def keep_idle(update: LocalUpdate, client: Client, key: Key, y: Array, after: Tree, before: Tree) -> Tree:
+    """`after` while the client still has steps to do; a client past its tau_i stays as it was."""
+    if update.steps_of is None:
+        return after
+    return trees.where(y < update.steps_of(client, keys.of(key, "steps")), after, before)

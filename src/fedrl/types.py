@@ -1,0 +1,92 @@
+"""The central types. A federated algorithm is a list of exchanges, each a record of pure functions.
+
+`Tree` is any pytree; a *stack* is a tree whose leaves have a leading client axis.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jax import Array
+
+from fedrl.trees import Tree
+
+Server = Any
+Message = Any
+Metrics = dict[str, Array]
+
+
+class Client(NamedTuple):
+    """One client. A row of a stack when fused; alone on its machine otherwise."""
+
+    id: Array  # the only name a client has; keys and sorting use it
+    world: Tree  # parameters of its environment
+    profile: Tree  # facts about it: weight q, local steps, delay
+    memory: Tree  # what it keeps between rounds; never uploaded
+
+
+class Cohort(NamedTuple):
+    """Who was asked, how much each counts, and who answered."""
+
+    ids: Array  # [c] ascending
+    weight: Array  # [c] q', sums to one over those present
+    present: Array  # [c] False: dropped out, or padding
+    staleness: Array  # [c] rounds since the broadcast it worked from
+
+
+class LocalUpdate(NamedTuple):
+    """What one client does during one exchange; it sees nobody else."""
+
+    start: Callable  # (message, client, key)     -> local
+    estimate: Callable  # (local, client, key)       -> direction, local      roll out, then a gradient-like tree
+    apply: Callable  # (local, direction, client) -> local
+    finish: Callable  # (local, client)            -> upload, memory, environment steps taken
+    max_steps: int = 1
+    steps_of: Callable | None = None  # (client, key) -> tau_i <= max_steps; None: max_steps for everyone
+    traced: bool = True  # False: simulators, torch
+
+
+class Channel(NamedTuple):
+    """A layer around the upload: acts on the client, undone on the server."""
+
+    encode: Callable  # (upload, cohort, slot, key) -> wire
+    decode: Callable  # (aggregate, cohort, key)    -> aggregate
+
+
+class Exchange(NamedTuple):
+    """One trip: server -> chosen clients -> server."""
+
+    name: str  # "train", "report", "measure": also the address of its randomness
+    choose: Callable  # (server, key)                    -> Cohort
+    send: Callable  # (server, client_id)              -> message
+    local: LocalUpdate
+    combine: Callable  # (stack of uploads, cohort)       -> aggregate
+    receive: Callable  # (server, aggregate, cohort, key) -> server, metrics
+    channel: Channel
+    mix: Callable | None = None  # (stack of directions, cohort) -> stack; talk between local steps
+
+
+class Policy(NamedTuple):
+    """How parameters become actions. A *choice* is what is drawn and remembered, an *action* what the world is given.
+
+    They differ where several choices mean the same action (padding to a power of two, clipping).
+    """
+
+    init: Callable  # (key)                     -> theta
+    prepare: Callable  # (theta)                   -> what `sample` needs, computed once per roll-out
+    noise: Callable  # (key, shape)              -> noise for `sample`, drawn in bulk
+    sample: Callable  # (prepared, obs, noise)    -> choice
+    action: Callable  # (choice)                  -> action
+    log_probs: Callable  # (theta, obs, choice)   -> [..., k] log-probabilities of the k decisions that make up a choice
+    table: Callable | None = None  # (theta) -> [states, choices, k] log-probabilities, where observations are finite
+    decisions: int = 1  # k
+    actions: int = 0  # how many actions there are, where they are finite
+
+
+class Algorithm(NamedTuple):
+    init: Callable  # (key) -> server
+    exchanges: tuple[Exchange, ...]  # in order; each may depend on what the last one changed
+    answer: Callable  # (server) -> parameters to evaluate
+    policy: Policy  # how those parameters act
+    opening: tuple[Exchange, ...] = ()  # played once, before the first round
+    memory: Callable = lambda client_id, key: ()  # (client_id, key) -> what a client starts with
+    theta_of: Callable = lambda answer, client: answer  # the parameters this client acts with

@@ -1,0 +1,334 @@
+"""A checkpoint is whole or not there: damaged at any byte, killed at any instant."""
+
+import hashlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors import safe_open
+
+from fedrl.records import checkpoint
+from fedrl.records.tensors import load_tree, save_tree, to_bytes, write_atomically
+
+
+class Server(NamedTuple):
+    theta: dict
+    key: jax.Array
+    step: int
+
+
+def server(value: float) -> Server:
+    theta = {"w": jnp.full((2, 3), value), "b": jnp.arange(3, dtype=jnp.bfloat16), "n": np.array([[1, 2], [3, 4]]).T}
+    return Server(theta, jax.random.key(int(value)), int(value))
+
+
+def same(a, b) -> bool:
+    return jax.tree.structure(a) == jax.tree.structure(b) and to_bytes(a) == to_bytes(b)
+
+
+# --- trees ---
+
+
+def test_a_tree_comes_back_as_it_was(tmp_path):
+    save_tree(tmp_path / "policy.safetensors", server(7), {"recipe": "x", "seed": "0"})
+    back = load_tree(tmp_path / "policy.safetensors", server(0))
+    assert same(back, server(7))
+    np.testing.assert_array_equal(back.theta["n"], [[1, 3], [2, 4]])  # not the memory order of the transpose
+    assert isinstance(back.theta["n"], np.ndarray)
+    assert type(back.step) is int
+    assert back.theta["b"].dtype == jnp.bfloat16
+    assert jnp.array_equal(jax.random.bits(back.key), jax.random.bits(jax.random.key(7)))
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [True, -3, 2.5, np.float32(0.1), np.zeros((0, 2)), np.array([np.nan, -0.0, np.inf]), jnp.array(2.0), jnp.int8(3)],
+)
+def test_every_kind_of_leaf_keeps_its_kind(tmp_path, leaf):
+    save_tree(tmp_path / "leaf.safetensors", leaf, None)
+    back = load_tree(tmp_path / "leaf.safetensors", leaf)
+    assert type(back) is type(leaf)
+    assert np.asarray(back).tobytes() == np.asarray(leaf).tobytes()
+    assert getattr(back, "weak_type", None) == getattr(leaf, "weak_type", None)
+
+
+def test_other_programs_can_read_the_file(tmp_path):
+    save_tree(tmp_path / "p.safetensors", server(7), {"b": "1", "a": "2"})
+    with safe_open(tmp_path / "p.safetensors", framework="np") as file:
+        assert file.metadata() == {"a": "2", "b": "1"}
+        assert set(file.keys()) == {"theta/w", "theta/b", "theta/n", "key:threefry2x32", "step"}
+        np.testing.assert_array_equal(file.get_tensor("theta/w"), np.full((2, 3), 7, np.float32))
+
+
+def test_equal_trees_are_equal_bytes_in_every_process():
+    metadata = {f"name{i}": str(i) for i in range(8)}
+    tree = {"b": np.arange(3, dtype=np.float32), "a": {"x": np.ones(2), "c": 4}}
+    script = (
+        "import sys, hashlib, numpy as np; from fedrl.records.tensors import to_bytes;"
+        "tree = {'a': {'c': 4, 'x': np.ones(2)}, 'b': np.arange(3, dtype=np.float32)};"
+        "print(hashlib.sha256(to_bytes(tree, {f'name{i}': str(i) for i in reversed(range(8))})).hexdigest())"
+    )
+    here = hashlib.sha256(to_bytes(tree, metadata)).hexdigest()
+    there = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
+    assert there == here
+    assert len({to_bytes(dict(reversed(tree.items())), metadata) for _ in range(20)}) == 1
+    assert to_bytes(tree | {"b": np.arange(1, 4, dtype=np.float32)}, metadata) != to_bytes(tree, metadata)
+
+
+@pytest.mark.parametrize(
+    ("like", "message"),
+    [
+        ({"a": np.ones(3)}, "missing nothing, not asked for 'b'"),
+        ({"a": np.ones(3), "b": 1, "c": 1}, "missing 'c', not asked for nothing"),
+        ({"a": np.ones(4), "b": 1}, r"'a' is F64\[3\], wanted F64\[4\]"),
+        ({"a": np.ones(3, np.float32), "b": 1}, r"'a' is F64\[3\], wanted F32\[3\]"),
+        ({"a": np.ones(3), "b": jax.random.key(0)}, "missing 'b:threefry2x32', not asked for 'b'"),
+    ],
+)
+def test_a_tree_that_does_not_fit_is_refused(tmp_path, like, message):
+    save_tree(tmp_path / "t.safetensors", {"a": np.ones(3), "b": 1}, None)
+    with pytest.raises(ValueError, match=message):
+        load_tree(tmp_path / "t.safetensors", like)
+
+
+def test_keys_of_another_generator_are_refused(tmp_path):
+    save_tree(tmp_path / "t.safetensors", jax.random.key(1, impl="rbg"), None)
+    with pytest.raises(ValueError, match="missing 'value:unsafe_rbg'"):
+        load_tree(tmp_path / "t.safetensors", jax.random.key(1, impl="unsafe_rbg"))
+
+
+@pytest.mark.parametrize(
+    "tree", [{"a/b": 1, "a": {"b": 2}}, {"a": np.ones(2, np.complex128)}, {"a": "text"}, {"a": 2**70}]
+)
+def test_what_cannot_be_stored_is_refused(tree):
+    with pytest.raises(ValueError, match="'a"):
+        to_bytes(tree)
+
+
+def test_a_file_cut_short_is_refused(tmp_path):
+    (tmp_path / "t.safetensors").write_bytes(to_bytes(np.ones(3))[:-1])
+    with pytest.raises(ValueError, match="not a whole safetensors file"):
+        load_tree(tmp_path / "t.safetensors", np.ones(3))
+
+
+def test_temporary_files_of_dead_processes_are_swept_up(tmp_path):
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    dead, living = tmp_path / f".x.{gone.pid}.ab12.tmp", tmp_path / f".x.{os.getpid()}.ab12.tmp"
+    foreign = [tmp_path / ".notes.tmp", tmp_path / "x.tmp", tmp_path / ".a.b.c.tmp"]
+    for file in (dead, living, *foreign):
+        file.write_text("half")
+    write_atomically(tmp_path / "y", b"whole")
+    assert not dead.exists()
+    assert all(file.exists() for file in (living, *foreign))
+    assert (tmp_path / "y").read_bytes() == b"whole"
+
+
+def test_a_write_that_fails_keeps_the_old_bytes_and_leaves_nothing(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "inside").write_text("kept")
+    with pytest.raises(OSError, match="folder"):
+        write_atomically(tmp_path / "folder", b"new")
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["folder", "inside"]
+
+
+# --- damage ---
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("two") / "checkpoint"
+    for round in (1, 2):
+        checkpoint.save(folder, server(round), round=round, log_bytes=100 * round)
+    return folder
+
+
+def found_after(two: Path, damage) -> tuple:
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = shutil.copytree(two, Path(scratch) / "checkpoint")
+        damage(folder)
+        return checkpoint.newest(folder, server(0))
+
+
+def test_the_newest_is_found(two):
+    found, damaged = checkpoint.newest(two, server(0))
+    assert found is not None
+    assert same(found.state, server(2))
+    assert (found.round, found.log_bytes, damaged) == (2, 200, [])
+
+
+def test_a_folder_without_checkpoints(tmp_path):
+    assert checkpoint.newest(tmp_path, server(0)) == (None, [])
+    assert checkpoint.newest(tmp_path / "missing", server(0)) == (None, [])
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    suffix=st.sampled_from(["safetensors", "json"]), place=st.floats(0, 1, exclude_max=True), flip=st.integers(1, 255)
+)
+def test_any_altered_byte_is_noticed(two, suffix, place, flip):
+    def damage(folder: Path) -> None:
+        file = folder / f"round-000002.{suffix}"
+        data = bytearray(file.read_bytes())
+        data[int(place * len(data))] ^= flip
+        file.write_bytes(data)
+
+    found, damaged = found_after(two, damage)
+    assert found is not None
+    assert (found.round, found.log_bytes) == (1, 100)
+    assert same(found.state, server(1))
+    assert len(damaged) == 1
+    assert damaged[0].startswith(f"round-000002.{suffix}: ")
+
+
+@pytest.mark.parametrize("suffix", ["safetensors", "json"])
+def test_every_truncation_is_noticed(two, suffix):
+    size = (two / f"round-000002.{suffix}").stat().st_size
+    for length in range(size):
+        found, damaged = found_after(two, lambda folder, n=length: os.truncate(folder / f"round-000002.{suffix}", n))
+        assert found is not None, length
+        assert found.round == 1, length
+        assert damaged[0].startswith(f"round-000002.{suffix}: "), length
+
+
+def test_the_reason_is_named(two):
+    def flip_last(folder: Path) -> None:
+        file = folder / "round-000002.safetensors"
+        file.write_bytes(file.read_bytes()[:-1] + b"\xff")
+
+    assert found_after(two, flip_last)[1] == ["round-000002.safetensors: sha256 differs"]
+    assert found_after(two, lambda folder: (folder / "round-000002.json").unlink())[1] == [
+        "round-000002.safetensors: no round-000002.json beside it, it was never finished"
+    ]
+    assert found_after(two, lambda folder: (folder / "round-000002.safetensors").unlink())[1] == [
+        "round-000002.safetensors: cannot be read (No such file or directory)"
+    ]
+
+
+def test_a_sidecar_of_another_round_does_not_count(two):
+    def swap(folder: Path) -> None:
+        for suffix in ("json", "safetensors"):
+            shutil.copy(folder / f"round-000001.{suffix}", folder / f"round-000002.{suffix}")
+
+    found, damaged = found_after(two, swap)
+    assert found is not None
+    assert found.round == 1
+    assert damaged == ["round-000002.json: its checksum differs"]
+
+
+def test_when_all_are_damaged_all_are_named(two):
+    found, damaged = found_after(two, lambda folder: [os.truncate(file, 5) for file in folder.iterdir()])
+    assert found is None
+    assert damaged == ["round-000002.json: cut short or altered", "round-000001.json: cut short or altered"]
+
+
+def test_a_whole_checkpoint_of_another_program_is_an_error_not_damage(two):
+    with pytest.raises(ValueError, match=r"round-000002\.safetensors does not hold the tree asked for"):
+        checkpoint.newest(two, {"theta": jnp.zeros(3)})
+
+
+# --- what is kept ---
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(file.name for file in folder.iterdir())
+
+
+def both(*rounds: int) -> list[str]:
+    return sorted(f"round-{round:06d}.{suffix}" for round in rounds for suffix in ("json", "safetensors"))
+
+
+def test_only_the_last_few_are_kept_in_numerical_order(tmp_path):
+    for round in (8, 999_999, 1_000_000, 1_000_001):
+        checkpoint.save(tmp_path, {"x": round}, round=round, log_bytes=0, keep=2)
+    assert names(tmp_path) == both(1_000_000, 1_000_001)
+    assert checkpoint.newest(tmp_path, {"x": 0})[0] == ({"x": 1_000_001}, 1_000_001, 0)
+
+
+def test_litter_neither_counts_nor_stays(tmp_path):
+    for round in (1, 2, 3):
+        checkpoint.save(tmp_path, {"x": round}, round=round, log_bytes=0, keep=3)
+    (tmp_path / "round-000003.json").unlink()
+    checkpoint.save(tmp_path, {"x": 4}, round=4, log_bytes=0, keep=2)
+    assert names(tmp_path) == both(2, 4)
+
+
+def test_rounds_of_a_history_given_up_are_removed(tmp_path):
+    for round in (1, 5, 9):
+        checkpoint.save(tmp_path, {"x": round}, round=round, log_bytes=0, keep=3)
+    checkpoint.save(tmp_path, {"x": 6}, round=6, log_bytes=0, keep=3)
+    assert names(tmp_path) == both(1, 5, 6)
+
+
+@pytest.mark.parametrize("wrong", [{"keep": 0}, {"round": -1}, {"log_bytes": -1}])
+def test_senseless_settings_are_refused_before_anything_is_written(tmp_path, wrong):
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        checkpoint.save(tmp_path / "checkpoint", {"x": 1}, **({"round": 1, "log_bytes": 0} | wrong))
+    assert not (tmp_path / "checkpoint").exists()
+
+
+# --- SIGKILL ---
+
+# One process pays for the imports and forks a writer per trial, so that a trial takes milliseconds.
+NURSERY = """
+import os, sys
+import jax, numpy as np
+from fedrl.records import checkpoint
+folder, acknowledged, nursery = sys.argv[1], sys.argv[2], os.getpid()
+for line in sys.stdin:
+    first = int(line)
+    pid = os.fork()
+    if pid == 0:
+        out = os.open(acknowledged, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        for round in range(first, first + 3000):
+            state = {"theta": np.full(50_000, round, np.float32), "round": round}
+            checkpoint.save(folder, state, round=round, log_bytes=10 * round)
+            os.write(out, b"%d\\n" % round)
+            if os.getppid() != nursery:
+                break
+        os._exit(0)
+    print(pid, flush=True)
+    os.waitpid(pid, 0)
+    print("dead", flush=True)
+"""
+
+
+def test_a_writer_killed_at_any_instant_never_loses_a_checkpoint(tmp_path):
+    folder, acknowledged = tmp_path / "checkpoint", tmp_path / "acknowledged"
+    like, last, interrupted, delays = {"theta": np.zeros(50_000, np.float32), "round": 0}, 0, 0, random.Random(0)
+    command = [sys.executable, "-W", "ignore", "-c", NURSERY, str(folder), str(acknowledged)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as nursery:
+        assert nursery.stdin is not None
+        assert nursery.stdout is not None
+        for _ in range(60):
+            print(last + 1, file=nursery.stdin, flush=True)
+            pid = int(nursery.stdout.readline())
+            time.sleep(delays.uniform(0, 0.06))
+            os.kill(pid, signal.SIGKILL)
+            assert nursery.stdout.readline() == "dead\n"
+            promised = int(acknowledged.read_text().split()[-1]) if acknowledged.exists() else 0
+            found, damaged = checkpoint.newest(folder, like)
+            round = found.round if found else 0
+            assert round in (max(promised, last), max(promised, last) + 1)
+            if found:
+                np.testing.assert_array_equal(found.state["theta"], np.full(50_000, round, np.float32))
+                assert (found.state["round"], found.log_bytes) == (round, 10 * round)
+            assert all(f"round-{round + 1:06d}.safetensors: no " in reason for reason in damaged)
+            interrupted += not folder.exists() or names(folder) != both(*[r for r in (round - 1, round) if r > 0])
+            last = round
+        nursery.stdin.close()
+    assert last > 30  # the writers did get somewhere
+    assert interrupted > 10  # and were hit in the middle of a save
