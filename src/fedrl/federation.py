@@ -50,7 +50,9 @@ class Federation:
     def __post_init__(self) -> None:
         if callable(self.worlds):
             if self.clients is None or self.clients < 1:
-                raise ValueError(f"worlds is a function, so say how many clients there are: clients=20, got {self.clients}")
+                raise ValueError(
+                    f"worlds is a function, so say how many clients there are: clients=20, got {self.clients}"
+                )
         else:
             sizes = {int(np.shape(x)[0]) for x in jax.tree.leaves(self.worlds)}
             if len(sizes) != 1 or self.clients not in (None, *sizes):
@@ -60,7 +62,9 @@ class Federation:
                 )
             if isinstance(self.worlds, finite.MDP):
                 finite.check(self.worlds)
-        if self.weight is not None and (np.shape(self.weight) != (self.count,) or not np.all(np.asarray(self.weight) > 0)):
+        if self.weight is not None and (
+            np.shape(self.weight) != (self.count,) or not np.all(np.asarray(self.weight) > 0)
+        ):
             raise ValueError(f"weight wants {self.count} positive numbers, one a client, got {np.shape(self.weight)}")
 
     @property

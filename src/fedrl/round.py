@@ -3,8 +3,9 @@
     for each exchange:  choose a cohort -> each client works on its own -> combine what came back -> the server receives it
 
 `execute` is the engine's part, from the chosen cohort to the stack of uploads; everything else is here and the same
-everywhere. A `seam` is an optimisation barrier: the compiler may not fuse across it, so that a client computes the same
-bits whether it is compiled alone or inside the program of the whole federation.
+everywhere. A `seam` is an optimisation barrier: it asks the compiler not to work across it, so that a client computes the
+same bits whether it is compiled alone or inside the program of the whole federation (docs/engines.md says how far it is
+heeded).
 """
 
 from collections.abc import Callable
@@ -54,9 +55,7 @@ def play_exchange(
     return server, heard.clients, {f"{exchange.name}/{name}": value for name, value in seen.items()}
 
 
-def server_half(
-    exchange: Exchange, server: Server, uploads: Tree, cohort: Cohort, key: Key
-) -> tuple[Server, Metrics]:
+def server_half(exchange: Exchange, server: Server, uploads: Tree, cohort: Cohort, key: Key) -> tuple[Server, Metrics]:
     """From the stack of uploads to the next server."""
     server, uploads, cohort = seam((server, uploads, cohort))
     aggregate = exchange.channel.decode(exchange.combine(uploads, cohort), cohort, keys.of(key, "wire"))
@@ -79,14 +78,10 @@ def work(update: LocalUpdate, message: Tree, client: Client, key: Key) -> Tree:
 
     def step(y: Array, local: Tree) -> Tree:
         direction, after = seam(update.estimate(local, client, keys.of(key, "step", y)))
-        return keep_idle(update, client, key, y, seam(update.apply(after, direction, client)), local)
+        after = seam(update.apply(after, direction, client))
+        # a client past its tau_i stays as it was
+        return after if update.steps_of is None else trees.where(y < steps, after, local)
 
+    steps = update.steps_of(client, keys.of(key, "steps")) if update.steps_of else update.max_steps
     local = seam(update.start(message, client, keys.of(key, "start")))
     return jax.lax.fori_loop(0, update.max_steps, step, local)
-
-
-def keep_idle(update: LocalUpdate, client: Client, key: Key, y: Array, after: Tree, before: Tree) -> Tree:
-    """`after` while the client still has steps to do; a client past its tau_i stays as it was."""
-    if update.steps_of is None:
-        return after
-    return trees.where(y < update.steps_of(client, keys.of(key, "steps")), after, before)

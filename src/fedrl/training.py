@@ -13,6 +13,7 @@ from fedrl.engines.engine import Engine, Play, State
 from fedrl.engines.fused import fused
 from fedrl.federation import Federation
 from fedrl.records import checkpoint, log
+from fedrl.records.checkpoint import Checkpoint
 from fedrl.records.measure import Measure, exact_return
 from fedrl.records.rows import Ledger, Row, measured
 from fedrl.records.tensors import save_tree
@@ -67,23 +68,23 @@ def train(
     algorithm = method(federation)
     look = (measure or exact_return())(algorithm, federation)
     play = (engine or fused())(algorithm, federation, look, every)
-    journal = Journal(out, Ledger(algorithm, federation), checkpoint_seconds)
-    state, done = journal.begin(play, range(seed, seed + seeds), warn)
+    journal = Journal(out, Ledger(algorithm, federation))
+    at = journal.begin(play, range(seed, seed + seeds), warn)
     try:
-        pace = _paces(play.most)
-        for count in pace:
-            if done >= rounds:
+        for count in _paces(play.most):
+            if at.round >= rounds:
                 break
-            count = min(count, rounds - done)
-            state, metrics = play.advance(state, done, count)
-            journal.record(done, jax.device_get(metrics), _final(play, state, done + count, rounds, every))
-            done += count
-            journal.maybe_save(state, done)
+            count = min(count, rounds - at.round)
+            state, metrics = play.advance(at.state, at.round, count)
+            final = _final(play, state, at.round + count, rounds, every)
+            at = journal.record(at.round, state, jax.device_get(metrics), final)  # one assignment: never half a step
+            if time.monotonic() - journal.saved_at >= checkpoint_seconds:
+                journal.save(at)
             if watch:
                 watch(journal.rows[-1], rounds)
     finally:
-        journal.save(state, done)
-    return journal.finish(algorithm, play, state)
+        journal.save(at)
+    return journal.finish(algorithm, play, at.state)
 
 
 def _final(play: Play, state: State, done: int, rounds: int, every: int) -> Metrics:
@@ -106,66 +107,60 @@ def _paces(most: int) -> Iterator[int]:
 class Journal:
     """What a run writes down while it goes. Without a folder, only in memory."""
 
-    def __init__(self, out: str | Path | None, ledger: Ledger, checkpoint_seconds: float):
+    def __init__(self, out: str | Path | None, ledger: Ledger):
         self.folder = Path(out) if out else None
         self.ledger = ledger
         self.rows: list[Row] = []
         self.writer: log.LogWriter | None = None
-        self.checkpoint_seconds = checkpoint_seconds
         self.saved_at, self.saved_round = time.monotonic(), -1
 
-    def begin(self, play: Play, seeds: range, warn: Callable[[str], None]) -> tuple[State, int]:
-        """The state to start from and the rounds already played: the newest whole checkpoint, or a fresh start."""
+    def begin(self, play: Play, seeds: range, warn: Callable[[str], None]) -> Checkpoint:
+        """Where to start from: the newest whole checkpoint, or the beginning."""
         state, opening = play.init(list(seeds))
-        if self.folder is None:
-            self._first_row(play, state, jax.device_get(opening))
-            return state, 0
-        found, damaged = checkpoint.newest(self.folder / "checkpoint", state)
-        for what in damaged:
-            warn(f"checkpoint passed over: {what}; going on from {f'round {found.round}' if found else 'the start'}")
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.writer = log.LogWriter(self.folder / "log.jsonl", found.log_bytes if found else 0)
-        if found is None:
-            self._first_row(play, state, jax.device_get(opening))
-            return state, 0
-        self.rows = log.read(self.folder / "log.jsonl")
-        self.ledger.resume(self.rows[-1])
-        self.saved_round = found.round
-        return found.state, found.round
+        found = None
+        if self.folder:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            found, damaged = checkpoint.newest(self.folder / "checkpoint", state)
+            for what in damaged:
+                warn(
+                    f"checkpoint passed over: {what}; going on from {f'round {found.round}' if found else 'the start'}"
+                )
+            self.writer = log.LogWriter(self.folder / "log.jsonl", found.log_bytes if found else 0)
+            if found:
+                self.rows = log.read(self.folder / "log.jsonl")
+                self.ledger.resume(self.rows[-1])
+                self.saved_round = found.round
+                return found
+        self._add(self.ledger.row(0, jax.device_get(opening | play.measure(state))))
+        return Checkpoint(state, 0, self._synced())
 
-    def _first_row(self, play: Play, state: State, opening: Metrics) -> None:
-        self._add(self.ledger.row(0, opening | jax.device_get(play.measure(state))))
-
-    def record(self, done: int, metrics: Metrics, final: Metrics) -> None:
-        """Rows for rounds done+1, done+2, …; every leaf of `metrics` is [seeds, rounds, ...]."""
+    def record(self, done: int, state: State, metrics: Metrics, final: Metrics) -> Checkpoint:
+        """Rows for rounds done+1, done+2, …; every leaf of `metrics` is [seeds, rounds, ...]. Returns where we are now."""
         count = next(iter(metrics.values())).shape[1]
         for i in range(count):
             row = self.ledger.row(done + i + 1, {name: value[:, i] for name, value in metrics.items()})
             self._add(row | (measured(final) if final and i == count - 1 else {}))
+        return Checkpoint(state, done + count, self._synced())
 
     def _add(self, row: Row) -> None:
         self.rows.append(row)
         if self.writer:
             self.writer.write(row)
 
-    def maybe_save(self, state: State, done: int) -> None:
-        if time.monotonic() - self.saved_at >= self.checkpoint_seconds:
-            self.save(state, done)
+    def _synced(self) -> int:
+        return self.writer.sync() if self.writer else 0
 
-    def save(self, state: State, done: int) -> None:
-        if self.writer is None or self.folder is None or done == self.saved_round:
-            return
-        checkpoint.save(self.folder / "checkpoint", state, round=done, log_bytes=self.writer.sync())
-        self.saved_at, self.saved_round = time.monotonic(), done
+    def save(self, at: Checkpoint) -> None:
+        if self.folder and at.round != self.saved_round:
+            checkpoint.save(self.folder / "checkpoint", at.state, round=at.round, log_bytes=at.log_bytes)
+            self.saved_at, self.saved_round = time.monotonic(), at.round
 
     def finish(self, algorithm: Algorithm, play: Play, state: State) -> Run:
-        learnt = jax.vmap(algorithm.answer)(state.server)
-        theta = learnt if jax.tree.leaves(learnt) else state.clients.memory
+        shared = jax.tree.leaves(state.server)  # none where every client keeps its own parameters
+        theta = jax.vmap(algorithm.answer)(state.server) if shared else state.clients.memory
         returns = np.asarray(jax.device_get(play.measure(state))["measure/returns"], np.float64)
         if self.writer and self.folder:
             self.writer.close()
             save_tree(self.folder / "policy.safetensors", {"theta": theta})
             save_tree(self.folder / "returns.safetensors", {"returns": returns})
         return Run(self.rows, jax.tree.map(np.asarray, theta), returns, self.folder)
-
-

@@ -62,7 +62,6 @@ class Exchange(NamedTuple):
     combine: Callable  # (stack of uploads, cohort)       -> aggregate
     receive: Callable  # (server, aggregate, cohort, key) -> server, metrics
     channel: Channel
-    mix: Callable | None = None  # (stack of directions, cohort) -> stack; talk between local steps
 
 
 class Policy(NamedTuple):

@@ -63,6 +63,8 @@ def test_resuming_cuts_off_rounds_after_the_checkpoint_and_gives_the_same_bytes(
     write(tmp_path / "log.jsonl", rows[3], offset=offset)
     with open(tmp_path / "log.jsonl", "ab") as file:
         file.write(b'{"round": 4, "x": 1.')
+    write(tmp_path / "log.jsonl", offset=offset)
+    assert read(tmp_path / "log.jsonl") == rows[:3]
     write(tmp_path / "log.jsonl", *rows[3:], offset=offset)
     assert (tmp_path / "log.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 

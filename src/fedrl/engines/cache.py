@@ -12,7 +12,8 @@ def folder() -> Path:
 
 def enable() -> None:
     """Turn it on, unless the user chose a place (or none) by JAX's own setting or the folder cannot be written."""
-    if jax.config.jax_compilation_cache_dir or not jax.config.jax_enable_compilation_cache:
+    chosen = jax.config.values
+    if chosen["jax_compilation_cache_dir"] or not chosen["jax_enable_compilation_cache"]:
         return
     try:
         folder().mkdir(parents=True, exist_ok=True)

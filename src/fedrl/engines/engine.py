@@ -26,7 +26,9 @@ class Play(NamedTuple):
     most: int  # rounds that one call of `advance` may be asked for
 
 
-Engine = Callable[[Algorithm, Federation, Exchange, int], Play]  # algorithm, federation, measurement, every how many rounds
+Engine = Callable[
+    [Algorithm, Federation, Exchange, int], Play
+]  # algorithm, federation, measurement, every how many rounds
 
 
 def blank(like) -> Array:

@@ -6,7 +6,6 @@ tolerance. Either way at most `lanes` client copies are in flight, so memory sta
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,9 +16,9 @@ from fedrl.engines import cache
 from fedrl.engines.engine import Engine, Play, State, blank
 from fedrl.federation import Clients, Federation
 from fedrl.keys import Key
-from fedrl.round import Heard, client_half, keep_idle, play_exchange, play_round, seam
+from fedrl.round import Heard, client_half, play_exchange, play_round, seam
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Client, Cohort, Exchange, Metrics, Server
+from fedrl.types import Algorithm, Cohort, Exchange, Metrics, Server
 
 MOST_ROUNDS = 64  # per call: often enough for a progress bar, seldom enough to forget the call
 
@@ -103,52 +102,14 @@ def _execute(federation: Federation, shared: Tree, each: Callable) -> Callable:
     def execute(exchange: Exchange, server: Server, clients: Clients, asked: Cohort, key: Key) -> Heard:
         rows = seam(federation.rows(shared, clients, asked.ids))
         slots = jnp.arange(asked.ids.shape[0], dtype=jnp.int32)
-        if exchange.mix is None:
-            uploads, memory, env_steps = each(
-                lambda row: client_half(exchange, server, row[0], asked, row[1], key), (rows, slots)
-            )
-        else:
-            uploads, memory, env_steps = _in_step(exchange, server, rows, slots, asked, key, each)
+        uploads, memory, env_steps = each(
+            lambda row: client_half(exchange, server, row[0], asked, row[1], key), (rows, slots)
+        )
         if jax.tree.leaves(clients.memory):
             clients = clients._replace(memory=trees.put(clients.memory, asked.ids, memory, asked.present))
         return Heard(uploads, asked, clients, env_steps)
 
     return execute
-
-
-def _in_step(
-    exchange: Exchange, server: Server, rows: Client, slots: Array, asked: Cohort, key: Key, each: Callable
-) -> tuple[Tree, Tree, Array]:
-    """As `client_half`, but all clients take each local step together and `mix` their directions in between."""
-    update = exchange.local
-
-    def own(client: Client) -> Key:
-        return keys.of(key, "client", client.id)
-
-    def start(client: Client) -> Tree:
-        message = seam(exchange.send(server, client.id))
-        return seam(update.start(message, client, keys.of(own(client), "start")))
-
-    def step(y: Array, local: Tree) -> Tree:
-        def estimate(row: Any) -> tuple[Tree, Tree]:
-            return seam(update.estimate(row[1], row[0], keys.of(own(row[0]), "step", y)))
-
-        def apply(row: Any) -> Tree:
-            client, after, direction, before = row
-            after = seam(update.apply(after, direction, client))
-            return keep_idle(update, client, own(client), y, after, before)
-
-        directions, after = each(estimate, (rows, local))
-        assert exchange.mix is not None
-        return each(apply, (rows, after, seam(exchange.mix(directions, asked)), local))
-
-    def finish(row: Any) -> tuple[Tree, Tree, Array]:
-        client, local, slot = row
-        upload, memory, env_steps = seam(update.finish(local, client))
-        return seam(exchange.channel.encode(upload, asked, slot, keys.of(key, "wire"))), memory, env_steps
-
-    local = jax.lax.fori_loop(0, update.max_steps, step, each(start, rows))
-    return each(finish, (rows, local, slots))
 
 
 def _each(over: str, lanes: int) -> Callable:

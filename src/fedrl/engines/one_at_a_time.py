@@ -76,8 +76,6 @@ def one_at_a_time() -> Engine:
 
 
 def _compile(exchange: Exchange) -> tuple[Any, Any, Any]:
-    if exchange.mix is not None:
-        raise ValueError(f"exchange {exchange.name!r} mixes directions between local steps; use engines.fused")
     return (
         jax.jit(exchange.choose),
         jax.jit(lambda server, client, asked, slot, key: client_half(exchange, server, client, asked, slot, key)),

@@ -99,6 +99,7 @@ def _one_entry(key: keys.Key, shape: tuple[int, ...]) -> Array:
     return jax.nn.one_hot(jax.random.randint(key, shape[:-1], 0, shape[-1]), shape[-1], dtype=bool)
 
 
-def _fraction(name: str, number: float) -> None:
-    if not 0.0 <= number <= 1.0:
+def _fraction(name: str, number: float | Array) -> None:
+    """Only numbers known now can be checked; one that is given at run time was checked by whoever gave it."""
+    if not isinstance(number, jax.core.Tracer) and not 0.0 <= number <= 1.0:
         raise ValueError(f"{name} must lie in [0, 1], got {number}; it is a share, so try e.g. {name}=0.5")

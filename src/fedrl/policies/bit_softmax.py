@@ -33,16 +33,19 @@ def bit_softmax() -> Callable[[Environment], Policy]:
         k = bits_for(actions)
         nodes, bits = _path(k)  # [2^k, k] each
 
+        def log_bits(theta: Array) -> Array:
+            """Log-probability of every bit [S, (2^k - 1) * 2]; bit b at node n is column 2n + b."""
+            return jax.nn.log_softmax(theta.reshape(-1, 2)).reshape(states, -1)
+
         def table(theta: Array) -> Array:
-            return jax.nn.log_softmax(theta)[:, nodes, bits]
+            return log_bits(theta)[:, nodes * 2 + bits]
 
         def prepare(theta: Array) -> Array:
             return jnp.cumsum(jnp.exp(jnp.sum(table(theta), axis=-1)), axis=-1)
 
         def log_probs(theta: Array, obs: Array, choice: Array) -> Array:
             columns = nodes[choice] * 2 + bits[choice]
-            flat = jax.nn.log_softmax(theta).reshape(states, -1)
-            return look_up(flat, jnp.broadcast_to(obs[..., None], columns.shape), columns)
+            return look_up(log_bits(theta), jnp.broadcast_to(obs[..., None], columns.shape), columns)
 
         return Policy(
             init=lambda key: jnp.zeros((states, 2**k - 1, 2)),

@@ -19,7 +19,7 @@ def softmax_table(start: Callable[[Key, tuple[int, ...]], Array] | None = None) 
         shape = (environment.observations.n, environment.actions.n)
 
         def prepare(theta: Array) -> Array:
-            return jnp.cumsum(jax.nn.softmax(theta), axis=-1)
+            return jnp.cumsum(jnp.exp(jax.nn.log_softmax(theta)), axis=-1)
 
         def log_probs(theta: Array, obs: Array, choice: Array) -> Array:
             return look_up(jax.nn.log_softmax(theta), obs, choice)[..., None]

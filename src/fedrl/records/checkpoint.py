@@ -8,11 +8,10 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedrl.records.tensors import from_bytes, sync_folder, to_bytes, write_atomically
-
-Tree = Any
+from fedrl.trees import Tree
 
 
 class Checkpoint(NamedTuple):

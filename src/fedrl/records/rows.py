@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedrl import trees
@@ -28,11 +29,11 @@ def wire_bytes(exchange: Exchange, algorithm: Algorithm, federation: Federation)
         asked = exchange.choose(server, key)
         shared = federation.shared()
         clients = federation.enrol(shared, key, algorithm.memory)
-        client = trees.take(federation.rows(shared, clients, asked.ids[:1]), np.int32(0))
+        client = trees.take(federation.rows(shared, clients, asked.ids[:1]), jnp.int32(0))
         message = exchange.send(server, client.id)
         local = exchange.local.start(message, client, key)
         upload, _, _ = exchange.local.finish(local, client)
-        return message, exchange.channel.encode(upload, asked, np.int32(0), key)
+        return message, exchange.channel.encode(upload, asked, jnp.int32(0), key)
 
     message, wire = jax.eval_shape(trip, server, key)
     return trees.nbytes(message), trees.nbytes(wire)
@@ -42,9 +43,7 @@ class Ledger:
     """Turns metrics into rows and keeps the running totals; `resume` takes them up from the last row of a log."""
 
     def __init__(self, algorithm: Algorithm, federation: Federation):
-        self.sizes = {
-            e.name: wire_bytes(e, algorithm, federation) for e in (*algorithm.opening, *algorithm.exchanges)
-        }
+        self.sizes = {e.name: wire_bytes(e, algorithm, federation) for e in (*algorithm.opening, *algorithm.exchanges)}
         self.totals = {"env_steps": 0, "bytes_down": 0, "bytes_up": 0, "bytes_peer": 0}
         self.seconds_before, self.since = 0.0, time.monotonic()
 

@@ -1,7 +1,4 @@
-"""A pytree of arrays as one `.safetensors` file, the same arrays always giving the same bytes.
-
-JAX is imported inside the functions that need it, so that looking at a run folder does not wait a second for it.
-"""
+"""A pytree of arrays as one `.safetensors` file, the same arrays always giving the same bytes."""
 
 import json
 import os
@@ -9,11 +6,13 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save
 
-Tree = Any
+from fedrl.trees import Tree
 
 _CODES = {"bool": "BOOL", "bfloat16": "BF16", "complex64": "C64"} | {
     f"{word}{bits}": f"{letter}{bits}"
@@ -50,8 +49,6 @@ def to_bytes(tree: Tree, metadata: dict[str, str] | None = None) -> bytes:
 
 def from_bytes(data: bytes, like: Tree, *, name: str = "these bytes") -> Tree:
     """The tree in `data`, each leaf the kind (JAX, NumPy, key, Python number) that `like` has there."""
-    import jax
-
     try:
         stored = dict(deserialize(data))
     except SafetensorError as error:
@@ -110,14 +107,12 @@ def _alive(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        return True
+        pass  # it lives, and is somebody else's
     return True
 
 
 def _named_leaves(tree: Tree) -> dict[str, Any]:
     """Leaves by name in tree order. A key's name ends in its generator, so one kind is never read back as another."""
-    import jax
-
     named = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         name = jax.tree_util.keystr(path, simple=True, separator="/") or "value"
@@ -131,15 +126,10 @@ def _named_leaves(tree: Tree) -> dict[str, Any]:
 
 
 def _is_key(leaf: Any) -> bool:
-    import jax
-    import jax.numpy as jnp
-
     return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def _storable(name: str, leaf: Any) -> np.ndarray:
-    import jax
-
     array = np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C")
     if array.dtype.name not in _CODES:
         raise ValueError(
@@ -149,9 +139,6 @@ def _storable(name: str, leaf: Any) -> np.ndarray:
 
 
 def _restore(file: str, where: str, stored: dict, like: Any) -> Any:
-    import jax
-    import jax.numpy as jnp
-
     spec: Any = jax.random.key_data(like) if _is_key(like) else like if hasattr(like, "dtype") else np.asarray(like)
     got, want = (stored["dtype"], tuple(stored["shape"])), (_CODES.get(np.dtype(spec.dtype).name), tuple(spec.shape))
     if got != want:

@@ -5,6 +5,7 @@ stationary one is a non-concave problem (finding its optimum is NP-hard: Xie & S
 many starts.
 """
 
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -35,23 +36,7 @@ def best_deterministic(
             f"{actions} actions in {states} states make {total:.3g} deterministic policies, more than limit={limit}; "
             "use best_stationary, or raise `limit` and wait"
         )
-    dtype = worlds.reward.dtype
-    digits = jnp.asarray(actions ** np.arange(states), jnp.int32)
-
-    def table(index: Array) -> Array:
-        return solvers.deterministic(index // digits % actions, actions, dtype)
-
-    def search(best: tuple[Array, Array], first: Array) -> tuple[tuple[Array, Array], None]:
-        index = jnp.minimum(first + jnp.arange(chunk, dtype=jnp.int32), total - 1)
-        values = jax.vmap(lambda i: solvers.average_value(worlds, table(i), gamma, weight))(index)
-        top = jnp.argmax(values)
-        better = values[top] > best[0]
-        return (jnp.where(better, values[top], best[0]), jnp.where(better, index[top], best[1])), None
-
-    chunk = min(chunk, total)
-    nothing = (jnp.array(-jnp.inf, dtype), jnp.zeros((), jnp.int32))
-    (found, index), _ = jax.lax.scan(search, nothing, jnp.arange(0, total, chunk, dtype=jnp.int32))
-    return Best(table(index), found)
+    return _enumerate(worlds, gamma, weight, chunk=min(chunk, total))
 
 
 def best_stationary(
@@ -68,12 +53,38 @@ def best_stationary(
     Each step is pi <- pi exp(step * g) / Z with g = dJ/dpi scaled state by state; it is kept only if J does not fall,
     and the step then grows by half, else it halves. So every run is monotone and has no rate to tune. Starts: `starts`
     random softmax tables, the uniform policy, the optimum of each client and of the imaginary MDP and, where they can
-    be enumerated quickly, the best deterministic policy, which is also a candidate as it stands. A lower bound in
-    general.
+    be enumerated quickly, the best deterministic policy; these optima are also candidates as they stand. The result is
+    a lower bound of the maximum, and in small instances the maximum.
     """
+    return _search(worlds, gamma, weight, keys.of_seed(0) if key is None else key, starts=starts, steps=steps)
+
+
+@partial(jax.jit, static_argnames="chunk")
+def _enumerate(worlds: MDP, gamma: Array, weight: Array | None, *, chunk: int) -> Best:
     states, actions = worlds.reward.shape[1:]
     dtype = worlds.reward.dtype
-    key = keys.of_seed(0) if key is None else key
+    total = actions**states
+    digits = jnp.asarray(actions ** np.arange(states), jnp.int32)
+
+    def table(index: Array) -> Array:
+        return solvers.deterministic(index // digits % actions, actions, dtype)
+
+    def look(best: tuple[Array, Array], first: Array) -> tuple[tuple[Array, Array], None]:
+        index = jnp.minimum(first + jnp.arange(chunk, dtype=jnp.int32), total - 1)
+        values = jax.vmap(lambda i: solvers.average_value(worlds, table(i), gamma, weight))(index)
+        top = jnp.argmax(values)
+        better = values[top] > best[0]
+        return (jnp.where(better, values[top], best[0]), jnp.where(better, index[top], best[1])), None
+
+    nothing = (jnp.array(-jnp.inf, dtype), jnp.zeros((), jnp.int32))
+    (found, index), _ = jax.lax.scan(look, nothing, jnp.arange(0, total, chunk, dtype=jnp.int32))
+    return Best(table(index), found)
+
+
+@partial(jax.jit, static_argnames=("starts", "steps"))
+def _search(worlds: MDP, gamma: Array, weight: Array | None, key: keys.Key, *, starts: int, steps: int) -> Best:
+    states, actions = worlds.reward.shape[1:]
+    dtype = worlds.reward.dtype
 
     def J(pi: Array) -> Array:
         return solvers.average_value(worlds, pi, gamma, weight)
@@ -81,33 +92,35 @@ def best_stationary(
     def corner(mdp: MDP) -> Array:
         return solvers.deterministic(solvers.optimal(mdp, gamma)[0], actions, dtype)
 
-    corners = jnp.concatenate([jax.vmap(corner)(worlds), corner(finite.average(worlds, weight))[None]])
+    imaginary = finite.average(worlds, weight)
+    corners = jax.vmap(corner)(jax.tree.map(lambda x, mean: jnp.concatenate([x, mean[None]]), worlds, imaginary))
     if actions**states <= 20_000:
-        corners = jnp.concatenate([corners, best_deterministic(worlds, gamma, weight).pi[None]])
+        corners = jnp.concatenate(
+            [corners, _enumerate(worlds, gamma, weight, chunk=min(1024, actions**states)).pi[None]]
+        )
     uniform = jnp.full((1, states, actions), 1.0 / actions, dtype)
     drawn = jax.nn.softmax(2.0 * jax.random.normal(keys.of(key, "starts"), (starts, states, actions), dtype))
     begin = jnp.concatenate([drawn, uniform, 0.9 * corners + 0.1 * uniform])
 
-    def ascend(pi: Array) -> Array:
-        def step(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
-            theta, now, size = carry
-            pi = jax.nn.softmax(theta)
-            slope = jax.grad(J)(pi)
-            slope = slope - jnp.sum(pi * slope, axis=-1, keepdims=True)
-            steepest = jnp.max(jnp.abs(slope), axis=-1, keepdims=True)
-            scale = steepest + 1e-6 * jnp.max(steepest) + jnp.finfo(dtype).tiny
-            proposal = jax.nn.log_softmax(theta + size * slope / scale)
-            then = J(jax.nn.softmax(proposal))
-            better = then >= now
-            theta = jnp.where(better, proposal, theta)
-            size = jnp.clip(jnp.where(better, 1.5 * size, 0.5 * size), 1e-12, 1e3)
-            return (theta, jnp.where(better, then, now), size), None
+    def step(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
+        theta, now, size = carry
+        pi = jax.nn.softmax(theta)
+        slope = jax.grad(J)(pi)
+        slope = slope - jnp.sum(pi * slope, axis=-1, keepdims=True)
+        steepest = jnp.max(jnp.abs(slope), axis=-1, keepdims=True)
+        scale = steepest + 1e-6 * jnp.max(steepest) + jnp.finfo(dtype).tiny
+        proposal = jax.nn.log_softmax(theta + size * slope / scale)
+        then = J(jax.nn.softmax(proposal))
+        better = then >= now
+        size = jnp.clip(jnp.where(better, 1.5 * size, 0.5 * size), 1e-12, 1e3)
+        return (jnp.where(better, proposal, theta), jnp.where(better, then, now), size), None
 
+    def ascend(pi: Array) -> Array:
         first = (jnp.log(pi), J(pi), jnp.ones((), dtype))
         (theta, _, _), _ = jax.lax.scan(step, first, None, length=steps)
         return jax.nn.softmax(theta)
 
-    candidates = jnp.concatenate([jax.jit(jax.vmap(ascend))(begin), corners])
+    candidates = jnp.concatenate([jax.vmap(ascend)(begin), corners])
     values = jax.vmap(J)(candidates)
     top = jnp.argmax(values)
     return Best(candidates[top], values[top])
@@ -144,8 +157,8 @@ def belief_mdp(worlds: MDP, weight: Array | None = None, *, limit: int = 2000) -
         if pair not in pairs:
             if len(pairs) >= limit:
                 raise ValueError(
-                    f"more than limit={limit} pairs of state and posterior can be reached; the belief MDP wants finitely "
-                    "many, as deterministic kernels give; raise `limit`, or bound the value by best_agent_aware"
+                    f"more than limit={limit} pairs of state and posterior can be reached; the belief MDP needs "
+                    "finitely many, as deterministic kernels give; raise `limit`, or bound the value by best_agent_aware"
                 )
             pairs[pair] = len(beliefs)
             beliefs.append((state, belief))

@@ -1,0 +1,342 @@
+"""How fast is tabular FedSVRPG-M: fedrl against a hand-written numba loop and a plain NumPy one, same worlds, same work.
+
+    python benchmarks/tabular_speed.py [--seeds 64] [--rounds 10] [--repetitions 5] [--json FILE]
+
+The machine is shared and noisy, so the three take turns and the ratios are what counts. Compilation is timed on its own.
+"""
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "false")  # the compile time reported is the real one
+
+import jax
+import numba
+import numpy as np
+
+from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
+from fedrl.engines.fused import fused
+from fedrl.environments import finite, random_mdp
+from fedrl.federation import Federation
+from fedrl.records.measure import exact_return
+
+
+class Task(NamedTuple):
+    seeds: int
+    rounds: int
+    clients: int = 20
+    states: int = 5
+    actions: int = 5
+    local_steps: int = 32
+    horizon: int = 50
+    beta: float = 0.2
+    eta: float = 0.05
+    gamma: float = 0.9
+    kappa: float = 0.5
+
+    @property
+    def env_steps(self) -> int:
+        return self.seeds * self.rounds * self.clients * self.local_steps * self.horizon
+
+
+class Worlds(NamedTuple):
+    """The same for all contestants: cumulative kernels [seeds, clients, S, A, S], rewards, cumulative starts."""
+
+    kernel: np.ndarray
+    reward: np.ndarray
+    start: np.ndarray
+
+
+Contestant = Callable[[int], np.ndarray]  # repetition -> theta [seeds, S, A]
+
+
+def with_fedrl(task: Task, over: str) -> tuple[Contestant, Worlds, Callable[[], float]]:
+    """The contestant, the worlds it plays in, and a function that compiles and says how long that took."""
+    federation = Federation(
+        finite.environment(task.states, task.actions, task.gamma),
+        random_mdp.dense(task.states, task.actions, task.kappa),
+        clients=task.clients,
+    )
+    method = fedsvrpg_m(beta=task.beta, eta=task.eta, local_steps=task.local_steps, horizon=task.horizon)
+    algorithm = method(federation)
+    play = fused(over)(algorithm, federation, exact_return()(algorithm, federation), task.rounds)
+    first, _ = play.init(list(range(task.seeds)))
+    worlds = jax.tree.map(np.asarray, first.clients.worlds)
+
+    def run(repetition: int, rounds: int = task.rounds) -> np.ndarray:
+        # Other rounds are other randomness: the worlds stay as they are.
+        state, done, offset = first, 0, repetition * rounds
+        while done < rounds:
+            count = min(play.most, rounds - done)
+            state, _ = play.advance(state, offset + done, count)
+            done += count
+        return np.asarray(jax.block_until_ready(state).server.theta)
+
+    ready = Worlds(np.cumsum(worlds.kernel, -1), worlds.reward, np.cumsum(worlds.start, -1))
+    return run, ready, lambda: _seconds(lambda: run(0, 1))[0]
+
+
+@numba.njit(fastmath=True)
+def _uniform(state):
+    """splitmix64: faster than numba's own Mersenne twister."""
+    state[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = state[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.float64((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+
+
+@numba.njit(fastmath=True)
+def _draw(cumulative, u):
+    """Without branches: a random one is mispredicted half of the time."""
+    i = 0
+    for j in range(cumulative.shape[0] - 1):
+        i += u >= cumulative[j]
+    return i
+
+
+@numba.njit(fastmath=True)
+def _softmax(theta, pi, log_pi):
+    for s in range(theta.shape[0]):
+        top, total = theta[s, 0], 0.0
+        for a in range(theta.shape[1]):
+            top = max(top, theta[s, a])
+        for a in range(theta.shape[1]):
+            pi[s, a] = np.exp(theta[s, a] - top)
+            total += pi[s, a]
+        for a in range(theta.shape[1]):
+            pi[s, a] /= total
+            log_pi[s, a] = theta[s, a] - top - np.log(total)
+
+
+@numba.njit(fastmath=True)
+def _numba_seed(seed, kernel, reward, start, rounds, local_steps, horizon, beta, eta, gamma, theta):
+    clients, states, actions = reward.shape
+    random = np.full(1, np.uint64(seed))
+    for _ in range(8):
+        _uniform(random)
+    theta_prev, u = theta.copy(), np.zeros((states, actions))
+    local, mean = np.empty((states, actions)), np.empty((states, actions))
+    pi, log_pi, cumulative = np.empty((states, actions)), np.empty((states, actions)), np.empty((states, actions))
+    pi_prev, log_prev = np.empty((states, actions)), np.empty((states, actions))
+    credit, credit_s = np.empty((states, actions)), np.empty(states)
+    obs, act, earned = np.empty(horizon, np.int64), np.empty(horizon, np.int64), np.empty(horizon)
+    for _ in range(rounds):
+        mean[:, :] = 0.0
+        _softmax(theta_prev, pi_prev, log_prev)
+        for c in range(clients):
+            local[:, :] = theta
+            for _ in range(local_steps):
+                _softmax(local, pi, log_pi)
+                for s in range(states):
+                    total = 0.0
+                    for a in range(actions):
+                        total += pi[s, a]
+                        cumulative[s, a] = total
+                # one trajectory, and the log of its importance weight
+                s, log_w, discount = _draw(start[c], _uniform(random)), 0.0, 1.0
+                for t in range(horizon):
+                    a = _draw(cumulative[s], _uniform(random))
+                    obs[t], act[t], earned[t] = s, a, discount * reward[c, s, a]
+                    log_w += log_prev[s, a] - log_pi[s, a]
+                    discount *= gamma
+                    s = _draw(kernel[c, s, a], _uniform(random))
+                # sum over time of reward-to-go * (one-hot(a) - pi(s)), split into its two parts
+                credit[:, :] = 0.0
+                credit_s[:] = 0.0
+                to_go = 0.0
+                for t in range(horizon - 1, -1, -1):
+                    to_go += earned[t]
+                    credit[obs[t], act[t]] += to_go
+                    credit_s[obs[t]] += to_go
+                w = np.exp(log_w)
+                for s in range(states):
+                    for a in range(actions):
+                        g = credit[s, a] - credit_s[s] * pi[s, a]
+                        g_prev = credit[s, a] - credit_s[s] * pi_prev[s, a]
+                        local[s, a] += eta * (beta * g + (1.0 - beta) * (u[s, a] + g - w * g_prev))
+            for s in range(states):
+                for a in range(actions):
+                    mean[s, a] += (local[s, a] - theta[s, a]) / clients
+        for s in range(states):
+            for a in range(actions):
+                theta_prev[s, a] = theta[s, a]
+                theta[s, a] += mean[s, a]
+                u[s, a] = mean[s, a] / (eta * local_steps)
+
+
+@numba.njit(parallel=True)
+def _numba_seeds(first, kernel, reward, start, rounds, local_steps, horizon, beta, eta, gamma, theta):
+    for i in numba.prange(theta.shape[0]):
+        _numba_seed(
+            first + i, kernel[i], reward[i], start[i], rounds, local_steps, horizon, beta, eta, gamma, theta[i]
+        )
+
+
+def with_numba(task: Task, worlds: Worlds) -> Contestant:
+    settings = (task.local_steps, task.horizon, task.beta, task.eta, task.gamma)
+    worlds = Worlds(*(x[: task.seeds].astype(np.float64) for x in worlds))
+
+    def run(repetition: int) -> np.ndarray:
+        theta = np.zeros((task.seeds, task.states, task.actions))
+        _numba_seeds(repetition * task.seeds, *worlds, task.rounds, *settings, theta)
+        return theta
+
+    return run
+
+
+def with_numpy(task: Task, worlds: Worlds) -> Contestant:
+    """As a paper's author would write it: loops over rounds, clients, steps and time; arrays for the tables."""
+
+    def softmax(theta: np.ndarray) -> np.ndarray:
+        e = np.exp(theta - theta.max(axis=1, keepdims=True))
+        return e / e.sum(axis=1, keepdims=True)
+
+    def gradient(pi: np.ndarray, states: list[int], actions: list[int], to_go: np.ndarray) -> np.ndarray:
+        g = np.zeros_like(pi)
+        for s, a, r in zip(states, actions, to_go, strict=True):
+            g[s] -= r * pi[s]
+            g[s, a] += r
+        return g
+
+    def one(seed: int, rng: np.random.Generator) -> np.ndarray:
+        discount = task.gamma ** np.arange(task.horizon)
+        theta = theta_prev = u = np.zeros((task.states, task.actions))
+        for _ in range(task.rounds):
+            moved = []
+            pi_prev = softmax(theta_prev)
+            for c in range(task.clients):
+                kernel, reward, start = worlds.kernel[seed, c], worlds.reward[seed, c], worlds.start[seed, c]
+                local = theta.copy()
+                for _ in range(task.local_steps):
+                    pi = softmax(local)
+                    cumulative = pi.cumsum(axis=1)
+                    states, actions, rewards = [], [], []
+                    s = int(np.searchsorted(start[:-1], rng.random(), side="right"))
+                    for _ in range(task.horizon):
+                        a = int(np.searchsorted(cumulative[s, :-1], rng.random(), side="right"))
+                        states.append(s)
+                        actions.append(a)
+                        rewards.append(reward[s, a])
+                        s = int(np.searchsorted(kernel[s, a, :-1], rng.random(), side="right"))
+                    to_go = np.cumsum((discount * rewards)[::-1])[::-1]
+                    w = np.prod(pi_prev[states, actions] / pi[states, actions])
+                    g, g_prev = gradient(pi, states, actions, to_go), gradient(pi_prev, states, actions, to_go)
+                    local += task.eta * (task.beta * g + (1 - task.beta) * (u + g - w * g_prev))
+                moved.append(local - theta)
+            mean = np.mean(moved, axis=0)
+            theta_prev, theta, u = theta, theta + mean, mean / (task.eta * task.local_steps)
+        return theta
+
+    return lambda repetition: np.stack([one(s, np.random.default_rng((repetition, s))) for s in range(task.seeds)])
+
+
+def returns(theta: np.ndarray, worlds: Worlds, gamma: float) -> np.ndarray:
+    """Exact discounted return of each seed's policy, averaged over its clients."""
+    theta = theta.astype(np.float64)
+    pi = np.exp(theta - theta.max(-1, keepdims=True))
+    pi /= pi.sum(-1, keepdims=True)
+    count = len(theta)
+    kernel = np.diff(worlds.kernel[:count].astype(np.float64), axis=-1, prepend=0.0)
+    start = np.diff(worlds.start[:count].astype(np.float64), axis=-1, prepend=0.0)
+    chain = np.einsum("nsa,ncsat->ncst", pi, kernel)
+    reward = np.einsum("nsa,ncsa->ncs", pi, worlds.reward[:count].astype(np.float64))
+    v = np.linalg.solve(np.eye(theta.shape[1]) - gamma * chain, reward[..., None])[..., 0]
+    return np.einsum("ncs,ncs->nc", start, v).mean(axis=1)
+
+
+def _seconds(call: Callable[[], Any]) -> tuple[float, Any]:
+    began = time.perf_counter()
+    result = call()
+    return time.perf_counter() - began, result
+
+
+def measure(task: Task, numpy_seeds: int, map_seeds: int, repetitions: int) -> dict[str, Any]:
+    few, single = task._replace(seeds=numpy_seeds), task._replace(seeds=map_seeds)
+    fast, worlds, compile_fast = with_fedrl(task, "vmap")
+    exact, _, compile_exact = with_fedrl(single, "map")
+    contestants = {
+        "fedrl vmap": (task, fast),
+        "fedrl map": (single, exact),
+        "numba": (task, with_numba(task, worlds)),
+        "NumPy": (few, with_numpy(few, worlds)),
+    }
+    compiling = {"fedrl vmap": compile_fast(), "fedrl map": compile_exact()}
+    compiling["numba"] = _seconds(lambda: with_numba(task._replace(rounds=1), worlds)(0))[0]
+    rates: dict[str, list[float]] = {name: [] for name in contestants}
+    final: dict[str, list[np.ndarray]] = {name: [] for name in contestants}
+    for repetition in range(repetitions):
+        for name, (size, contestant) in contestants.items():
+            took, theta = _seconds(lambda run=contestant, repetition=repetition: run(repetition))
+            rates[name].append(size.env_steps / took)
+            final[name].append(returns(theta, worlds, task.gamma))
+    before = returns(np.zeros((task.seeds, task.states, task.actions)), worlds, task.gamma)
+    return {
+        "task": task._asdict(),
+        "cores": os.cpu_count(),
+        "steps per second": {name: float(np.median(rate)) for name, rate in rates.items()},
+        "compile seconds": compiling,
+        "ratio": {
+            f"fedrl vmap / {other}": float(np.median(np.array(rates["fedrl vmap"]) / np.array(rates[other])))
+            for other in ("numba", "NumPy")
+        },
+        "learnt": {
+            name: _gain(np.mean(final[name], axis=0), np.mean(final["fedrl vmap"], axis=0), before)
+            for name in contestants
+        },
+    }
+
+
+def _gain(after: np.ndarray, reference: np.ndarray, before: np.ndarray) -> dict[str, float]:
+    """Final exact return, what was gained, and the difference to fedrl on the same worlds in standard errors."""
+    count = len(after)
+    apart = after - reference[:count]
+    error = float(apart.std(ddof=1) / count**0.5)
+    return {
+        "seeds": count,
+        "return": float(after.mean()),
+        "gain": float((after - before[:count]).mean()),
+        "difference": float(apart.mean()),
+        "standard error": error,
+        "z": float(apart.mean() / error) if error else 0.0,
+    }
+
+
+def show(found: dict[str, Any]) -> None:
+    rates, compiling, learnt = found["steps per second"], found["compile seconds"], found["learnt"]
+    print(f"{'':12}{'steps/s':>12}{'compile s':>11}{'seeds':>7}{'return':>9}{'gain':>8}{'minus fedrl (z)':>26}")
+    for name, rate in rates.items():
+        x = learnt[name]
+        apart = f"{x['difference']:+.4f} ± {x['standard error']:.4f} ({x['z']:+.1f})"
+        print(
+            f"{name:12}{rate:12,.0f}{compiling.get(name, 0):11.2f}{x['seeds']:7}{x['return']:9.4f}{x['gain']:8.4f}{apart:>26}"
+        )
+    for name, ratio in found["ratio"].items():
+        print(f"{name}: {ratio:.2f}")
+    print(f"same work: {'yes' if all(abs(x['z']) < 4 for x in learnt.values()) else 'NO, the returns differ'}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=int, default=64)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--clients", type=int, default=20)
+    parser.add_argument("--numpy-seeds", type=int, default=2, help="NumPy plays only so many of the seeds")
+    parser.add_argument("--map-seeds", type=int, default=4, help='fedrl over="map" plays only so many of the seeds')
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--json", metavar="FILE")
+    args = parser.parse_args()
+    task = Task(seeds=args.seeds, rounds=args.rounds, clients=args.clients)
+    found = measure(task, min(args.numpy_seeds, args.seeds), min(args.map_seeds, args.seeds), args.repetitions)
+    show(found)
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump(found, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()

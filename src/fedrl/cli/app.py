@@ -1,0 +1,130 @@
+"""Commands and options. Nothing heavy is imported before a command needs it, so that --help comes at once."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fedrl.cli import errors
+
+OVERVIEW = """Federated reinforcement learning: one policy across many clients whose environments differ.
+
+Start with `fedrl run`: it trains the quickstart recipe and draws its learning curves.
+
+Every run leaves a folder with all it needs to be repeated, resumed, checked and drawn again."""
+
+app = typer.Typer(help=OVERVIEW, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on stdout, and nothing else there.")]
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
+Runs = Annotated[list[Path], typer.Argument(metavar="RUN...", help="One or more folders of runs.")]
+Figure = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The figure: a .png, .svg or .pdf.")]
+
+
+@app.callback(invoke_without_command=True)
+def fedrl(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as version_of
+
+        typer.echo(version_of("fedrl"))
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command("recipes")
+def list_recipes(json: Json = False) -> None:
+    """List the experiments that can be run by name."""
+    from fedrl.cli.recipes import list_all
+
+    list_all(json)
+
+
+@app.command()
+def run(
+    recipe: Annotated[
+        str | None,
+        typer.Argument(metavar="[RECIPE|run.toml]", help="A name from `fedrl recipes`, or an earlier run.toml."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a setting of the recipe. May be given several times."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", min=0, help="The first seed. Default 0.")] = None,
+    seeds: Annotated[int | None, typer.Option(metavar="N", min=1, help="How many seeds to train.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Where the files go. Default: a new folder under runs/."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped or killed.")] = False,
+    paper: Annotated[bool, typer.Option("--paper", help="The paper's own size instead of the quick one.")] = False,
+    json: Json = False,
+) -> int:
+    """Train a recipe, decide its claims and draw its figures. Without a name: quickstart.
+
+    Ctrl-C stops it safely and prints the command that goes on.
+
+    Examples:
+
+    - fedrl run
+
+    - fedrl run quickstart --set rounds=300 --seeds 4
+
+    - fedrl run runs/quickstart/run.toml --out runs/again
+
+    - fedrl run --resume --out runs/quickstart
+    """
+    from fedrl.cli.run import Request, carry_out
+
+    return carry_out(Request(recipe, settings or [], seed, seeds, out, resume, paper), as_json=json)
+
+
+@app.command()
+def verify(run: Run, json: Json = False) -> None:
+    """Decide the recipe's claims again from a run's files, and write verdict.json.
+
+    Each claim holds, does not hold, or is undecided at this budget.
+    All three are findings: the exit code is 0 whichever they are.
+
+    Example: fedrl verify runs/quickstart
+    """
+    from fedrl.cli.looking import verify as decide
+
+    decide(run, as_json=json)
+
+
+@app.command()
+def plot(runs: Runs, out: Figure = None) -> None:
+    """Draw the figures of a run again, or the curves of several runs in one figure.
+
+    Only log files are read, so it also works while a run is going on.
+
+    Examples:
+
+    - fedrl plot runs/quickstart
+
+    - fedrl plot runs/quickstart runs/quickstart-2 --out both.svg
+    """
+    from fedrl.cli.looking import plot as draw
+
+    draw(runs, out)
+
+
+@app.command()
+def compare(runs: Runs, out: Figure = None, json: Json = False) -> None:
+    """Compare the final returns of every arm of every run: a table and a figure.
+
+    Intervals are 95 % by Student's t over seeds.
+
+    Example: fedrl compare runs/quickstart runs/quickstart-2
+    """
+    from fedrl.cli.comparing import compare as side_by_side
+
+    side_by_side(runs, out, as_json=json)
+
+
+def main() -> None:
+    sys.exit(errors.guard(lambda: app(prog_name="fedrl", standalone_mode=False)))

@@ -1,0 +1,46 @@
+"""`fedrl verify` and `fedrl plot`: look at a run again, from its files only."""
+
+from pathlib import Path
+
+from fedrl.cli import output, reading
+from fedrl.plots import curves, files
+from fedrl.recipes import recipe as recipes
+from fedrl.recipes import running
+from fedrl.records.folder import RunFolder
+
+
+def verify(path: Path, *, as_json: bool) -> None:
+    order = running.from_toml(path)
+    path = path.parent if path.is_file() else path
+    claims = running.verify(order, path)
+    if as_json:
+        found = [claim._asdict() for claim in claims]
+        output.emit({"run": path, "recipe": order.recipe, "claims": found, "verdict": path / "verdict.json"})
+        return
+    console = output.screen()
+    output.say(console, f"{order.recipe} ({recipes.load(order.recipe).PAPER}), from {path}\n", "bold")
+    output.claims(console, claims, numbers=True)
+    output.say(console, f"\nwritten  {path / 'verdict.json'}")
+
+
+def plot(paths: list[Path], out: Path | None) -> None:
+    console = output.screen()
+    for figure in _own(paths[0]) if len(paths) == 1 and out is None else [_together(paths, out)]:
+        output.say(console, f"figure   {figure}")
+
+
+def _own(path: Path) -> list[Path]:
+    """The recipe's own figures once it is finished; before that, and for other folders, the curves so far."""
+    if RunFolder(path).finished:
+        return running.draw(running.from_toml(path), path)
+    return [curves.draw(reading.logs(path), path / "figures" / "return.png", title=path.resolve().name)]
+
+
+def _together(paths: list[Path], out: Path | None) -> Path:
+    names = reading.names(paths)
+    target = files.target(out, paths, "curves")
+    rows = {}
+    for path, name in zip(paths, names, strict=True):
+        found = reading.logs(path)
+        rows |= {label if len(paths) > 1 else arm: found[arm] for arm, label in reading.labels(name, found).items()}
+    return curves.draw(rows, target, title=" and ".join(names) if len(names) < 4 else f"{len(names)} runs")

@@ -1,0 +1,162 @@
+"""`fedrl run`: decide what to run and where, run it, and say what came of it."""
+
+import shlex
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.console import Console
+
+from fedrl.cli import output, progress
+from fedrl.cli.errors import STOPPED
+from fedrl.cli.recipes import duration
+from fedrl.recipes import recipe as recipes
+from fedrl.recipes import running
+from fedrl.recipes.recipe import Claim, Outcome, RecipeError
+from fedrl.recipes.running import Order
+from fedrl.records import folder as folders
+
+RUNS = Path("runs")
+
+
+class Request(NamedTuple):
+    """What the command line asked for."""
+
+    recipe: str | None  # a recipe's name, or a run.toml, or a folder with one
+    settings: list[str]  # key=value
+    seed: int | None
+    seeds: int | None
+    out: Path | None
+    resume: bool
+    paper: bool
+
+
+def carry_out(request: Request, *, as_json: bool) -> int:
+    order = decide(request)
+    arms = running.check(order)  # before there is a folder, so that a bad setting leaves nothing behind
+    path = place(request, order)
+    console = output.screen(stderr=as_json)
+
+    def warn(text: str) -> None:
+        output.say(console, f"note: {text}", "yellow")
+
+    with folders.claim(path, order.plain(), request.resume) as folder:
+        announce(console, order, path)
+        try:
+            with progress.shown(console, arms, order.seeds) as watch:
+                running.run(order, folder, watch=watch, warn=warn)
+        except KeyboardInterrupt:
+            output.say(output.screen(stderr=True), f"Stopped; nothing is lost. Go on with: {resume_command(path)}")
+            return STOPPED
+    outcomes, claims = running.outcomes(order, path), running.claims(order, path)
+    if as_json:
+        output.emit(as_object(order, path, outcomes, claims))
+    else:
+        summarise(console, path, outcomes, claims)
+    return 0
+
+
+def decide(request: Request) -> Order:
+    settings = dict(_pair(text) for text in request.settings)
+    source = _source(request)
+    if source is None:
+        return running.order(
+            request.recipe or "quickstart",
+            paper=request.paper,
+            overrides=settings,
+            seed=request.seed or 0,
+            seeds=request.seeds,
+        )
+    if request.paper:
+        raise RecipeError(f"--paper wants a recipe's name, and {source} has its size decided; drop one of the two")
+    base = running.from_toml(source)
+    seed, seeds = request.seed, request.seeds
+    return running.order(
+        base.recipe,
+        overrides=base.plain()["config"] | settings,
+        seed=base.seed if seed is None else seed,
+        seeds=base.seeds if seeds is None else seeds,
+    )
+
+
+def place(request: Request, order: Order) -> Path:
+    if request.out is not None:
+        return request.out
+    if not request.resume:
+        return folders.free_name(RUNS, order.recipe.replace("/", "-"))
+    if request.recipe and (Path(request.recipe) / "run.toml").exists():
+        return Path(request.recipe)
+    found = folders.find_resumable(RUNS, order.plain())
+    if found is None:
+        raise folders.RunFolderError(
+            f"no unfinished run of {order.recipe} with these settings under {RUNS}/; "
+            "pass --out with its folder, or start one without --resume"
+        )
+    return found
+
+
+def _source(request: Request) -> Path | None:
+    """The file that says what to run, if it is not a name that does."""
+    if request.recipe is None:
+        there = request.out / "run.toml" if request.out and request.resume else None
+        return there if there and there.exists() else None
+    path = Path(request.recipe)
+    return path if path.suffix == ".toml" or path.is_file() or (path / "run.toml").exists() else None
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise RecipeError(f"--set wants key=value, got {text!r}; try --set rounds=100")
+    return key.strip(), value.strip()
+
+
+def resume_command(path: Path) -> str:
+    return f"fedrl run --resume --out {shlex.quote(str(path))}"
+
+
+def announce(console: Console, order: Order, path: Path) -> None:
+    module = recipes.load(order.recipe)
+    output.say(console, f"{order.recipe}: {module.SHOWS}", "bold")
+    usual = order.config == module.Config() and order.seeds == module.SEEDS
+    time = f", about {duration(module.MINUTES)}" if usual else ""
+    output.say(console, f"{order.seeds} seeds from {order.seed} on{time}; files go to {path}\n", "dim")
+
+
+def summarise(console: Console, path: Path, outcomes: dict[str, Outcome], claims: list[Claim]) -> None:
+    rows = [(arm, it["return"], it["se"], it["worst"]) for arm, it in finals(outcomes).items()]
+    console.print()
+    console.print(output.table(("arm", "final return", "± s.e.", "worst client"), rows))
+    console.print()
+    output.claims(console, claims, numbers=False)
+    quoted = shlex.quote(str(path))
+    output.say(console, f"\nfiles    {path}")
+    for figure in figures(path):
+        output.say(console, f"figure   {figure}")
+    output.say(console, f"\nNext:  fedrl verify {quoted}    the numbers behind each claim", "dim")
+    output.say(console, f"       fedrl run {quoted} --seed 100    the same with other seeds", "dim")
+    output.say(console, f"       fedrl compare {quoted} …    beside other runs", "dim")
+    output.say(console, "       fedrl recipes    what else there is", "dim")
+
+
+def finals(outcomes: dict[str, Outcome]) -> dict[str, dict[str, Any]]:
+    """The end of every arm: mean over seeds and clients, standard error over seeds, and the worst client's return."""
+    return {
+        arm: {
+            "return": float(it.final().mean()),
+            "se": float(it.final().std(ddof=1) / len(it.final()) ** 0.5) if len(it.final()) > 1 else None,
+            "worst": float(it.returns.min(axis=1).mean()),
+            "rounds": it.rows[-1]["round"],
+            "env_steps": it.rows[-1]["env_steps"],
+            "seconds": it.rows[-1]["seconds"],
+        }
+        for arm, it in outcomes.items()
+    }
+
+
+def figures(path: Path) -> list[Path]:
+    return sorted(file for file in (path / "figures").glob("*") if file.suffix in (".png", ".svg", ".pdf"))
+
+
+def as_object(order: Order, path: Path, outcomes: dict[str, Outcome], claims: list[Claim]) -> dict[str, Any]:
+    found = [claim._asdict() for claim in claims]
+    return {"run": path, **order.plain(), "arms": finals(outcomes), "claims": found, "figures": figures(path)}

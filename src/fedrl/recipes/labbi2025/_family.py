@@ -1,0 +1,130 @@
+"""What the recipes of Labbi et al. 2025 share: the methods, the two tasks, and how a difference is judged."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from fedrl import keys
+from fedrl.algorithms.fed_q_learning import fed_q_learning
+from fedrl.algorithms.fedavg import Method
+from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
+from fedrl.environments import finite, grid_world, synthetic
+from fedrl.environments.finite import MDP
+from fedrl.environments.protocol import Environment
+from fedrl.environments.random_mdp import World
+from fedrl.recipes.recipe import Outcome, RecipeError
+from fedrl.records import log
+
+FEDPG = ("S-FedPG", "RS-FedPG", "b-RS-FedPG")
+FED_Q = "Fed-Q-learning"
+PUBLISHED_GAMMA = 0.99
+PUBLISHED_Q = {"eta": 0.001, "samples": 20, "unsampled": "decay"}  # one sample per episode, not per step
+ERRORS = 3.0  # a difference counts if it is larger than this many standard errors
+HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
+
+
+class Task(NamedTuple):
+    name: str
+    states: int
+    actions: int
+    gamma: float
+    worlds: Callable[[float, bool], World]  # (epsilon, as the published code has it)
+
+    def discount(self, published: bool) -> float:
+        return PUBLISHED_GAMMA if published else self.gamma
+
+
+SYNTHETIC = Task(
+    "Synthetic",
+    5,
+    4,
+    synthetic.GAMMA,
+    lambda epsilon, published: synthetic.synthetic(epsilon, kinds=2 if published else None),
+)
+GRID_WORLD = Task(
+    "GridWorld",
+    8,
+    4,
+    grid_world.GAMMA,
+    lambda epsilon, published: grid_world.grid_world(
+        epsilon, start=grid_world.CORNER if published else None, kinds=2 if published else None
+    ),
+)
+
+
+def is_published(conventions: str) -> bool:
+    if conventions not in ("paper", "published"):
+        raise RecipeError(f"conventions must be 'paper' or 'published' (the published code's), got {conventions!r}")
+    return conventions == "published"
+
+
+def stack(world: World, clients: int, world_seed: int) -> MDP:
+    """The worlds of clients 0, 1, …; a larger federation contains the smaller ones."""
+    return jax.jit(jax.vmap(lambda i: world(keys.of_seed(world_seed), i)))(jnp.arange(clients))
+
+
+def from_anywhere(worlds: MDP) -> MDP:
+    """The same worlds started uniformly, which is how everything is evaluated."""
+    return worlds._replace(start=jnp.full_like(worlds.start, 1.0 / worlds.start.shape[-1]))
+
+
+def fedpg(
+    *, eta: float, local_steps: int, horizon: int, batch: int, lam: float, gamma: float, published: bool
+) -> dict[str, Method]:
+    """The three variants. The published b-RS-FedPG projects nowhere and discounts its second bit by gamma whole."""
+    steps: dict[str, Any] = {"eta": eta, "local_steps": local_steps, "horizon": horizon, "batch": batch}
+    bits: dict[str, Any] = {"radius": math.inf, "bit_discount": gamma} if published else {}
+    made = (s_fedpg(**steps), rs_fedpg(lam=lam, **steps), b_rs_fedpg(lam=lam, **steps, **bits))
+    return dict(zip(FEDPG, made, strict=True))
+
+
+def fed_q(*, eta: float, local_steps: int, samples: int, published: bool) -> Method:
+    options: dict[str, Any] = PUBLISHED_Q if published else {"eta": eta, "samples": samples}
+    return fed_q_learning(local_steps=local_steps, **options)
+
+
+def environment(worlds: MDP, gamma: float) -> Environment:
+    states, actions = worlds.reward.shape[-2:]
+    return finite.environment(states, actions, gamma)
+
+
+def curve(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
+    """Measured rounds [n] and J [n, seeds]."""
+    return log.columns(outcome.rows, "return_by_seed")
+
+
+def mean_se(values: np.ndarray) -> tuple[float, float]:
+    """Mean over seeds and its standard error, which one seed does not give."""
+    error = values.std(ddof=1) / math.sqrt(values.size) if values.size > 1 else math.nan
+    return float(values.mean()), float(error)
+
+
+def difference(above: np.ndarray, below: np.ndarray) -> tuple[float, float]:
+    """Mean of `above` minus mean of `below`, each [seeds], and the standard error of that."""
+    (a, a_error), (b, b_error) = mean_se(above), mean_se(below)
+    return a - b, math.hypot(a_error, b_error)
+
+
+def sign(gap: float, error: float) -> str:
+    """Is `gap` positive? Undecided within three standard errors of zero, or where there is no standard error."""
+    if gap > ERRORS * error:
+        return HOLDS
+    return FAILS if gap < -ERRORS * error else UNDECIDED
+
+
+def inside(value: float, error: float, low: float, high: float) -> str:
+    """Does `value` lie in [low, high]? Undecided if three standard errors reach across an end."""
+    least, most = value - ERRORS * error, value + ERRORS * error
+    if low <= least and most <= high:
+        return HOLDS
+    return FAILS if most < low or least > high else UNDECIDED
+
+
+def every(verdicts: Iterable[str]) -> str:
+    """All must hold; one that does not settles it."""
+    found = set(verdicts)
+    return next((verdict for verdict in (FAILS, UNDECIDED) if verdict in found), HOLDS if found else UNDECIDED)

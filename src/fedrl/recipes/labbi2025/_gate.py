@@ -1,0 +1,132 @@
+"""Figures 1b and 1c: two clients that need opposite actions in one state, where only a stochastic policy helps both."""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+import jax.numpy as jnp
+
+from fedrl.engines.fused import fused
+from fedrl.environments import solvers
+from fedrl.environments.random_mdp import World
+from fedrl.federation import Federation
+from fedrl.recipes.labbi2025 import _family as family
+from fedrl.recipes.labbi2025 import _figures
+from fedrl.recipes.labbi2025._family import FED_Q, FEDPG
+from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
+from fedrl.records.measure import exact_return
+from fedrl.theory import common_policies
+
+CLIENTS = 2  # one of each type
+
+
+@dataclass(frozen=True)
+class Settings:
+    instance: str = "paper"  # worlds as the paper describes them, or "published": the 7-state tables of its code
+    conventions: str = "paper"  # or "published": gamma 0.99, b-RS without projection, Fed-Q-learning as in the code
+    rounds: int = 1000  # R
+    every: int = 10  # rounds between measurements
+    eta: float = 0.01  # step size of all four (the paper gives none for Fed-Q-learning)
+    local_steps: int = 5  # H
+    horizon: int = 20  # T
+    batch: int = 20  # B; Fed-Q-learning draws T * B samples per local step
+    lam: float = 0.05  # weight of the entropy in RS- and b-RS-FedPG
+    world_seed: int = 0  # of the worlds, which are the same for all seeds of a run
+    over: str = "vmap"
+
+
+PAPER_SIZE = {"rounds": 6000, "every": 20}
+
+
+class Instances(NamedTuple):
+    name: str
+    paper: Callable[[], World]
+    published: Callable[[], World]
+    gamma: float  # the paper's
+
+    def worlds(self, config: Settings):
+        if config.instance not in ("paper", "published"):
+            raise RecipeError(f"instance must be 'paper' or 'published', got {config.instance!r}")
+        world = self.published() if config.instance == "published" else self.paper()
+        return family.stack(world, CLIENTS, config.world_seed)
+
+    def discount(self, config: Settings) -> float:
+        return family.PUBLISHED_GAMMA if family.is_published(config.conventions) else self.gamma
+
+
+class Known(NamedTuple):
+    """Exact values on the instance, evaluated from a uniform start."""
+
+    uniform: float
+    deterministic: float
+    stationary: float
+
+
+def build(config: Settings, instances: Instances) -> dict[str, Arm]:
+    worlds, gamma, published = (
+        instances.worlds(config),
+        instances.discount(config),
+        family.is_published(config.conventions),
+    )
+    steps = {"eta": config.eta, "local_steps": config.local_steps, "published": published}
+    methods = family.fedpg(**steps, horizon=config.horizon, batch=config.batch, lam=config.lam, gamma=gamma)
+    methods[FED_Q] = family.fed_q(**steps, samples=config.horizon * config.batch)
+    states = worlds.start.shape[-1]
+    measure = exact_return(start=jnp.full(states, 1.0 / states))
+    federation = Federation(family.environment(worlds, gamma), worlds)
+    return {
+        name: Arm(method, federation, config.rounds, fused(config.over), measure, config.every)
+        for name, method in methods.items()
+    }
+
+
+@functools.lru_cache
+def known(config: Settings, instances: Instances) -> Known:
+    worlds, gamma = family.from_anywhere(instances.worlds(config)), instances.discount(config)
+    pi = jnp.full(worlds.reward.shape[1:], 1.0 / worlds.reward.shape[-1])
+    return Known(
+        float(solvers.average_value(worlds, pi, gamma)),
+        float(common_policies.best_deterministic(worlds, gamma).value),
+        float(common_policies.best_stationary(worlds, gamma, starts=16).value),
+    )
+
+
+def claims(config: Settings, arms: dict[str, Outcome], instances: Instances) -> list[Claim]:
+    exact = known(config, instances)
+    gap = exact.stationary - exact.deterministic
+    rounding = 1e-5 * abs(exact.stationary)  # of single precision
+    found = [
+        Claim(
+            "the best stationary policy is better than the best deterministic one (exact)",
+            family.HOLDS if gap > rounding else family.FAILS,
+            exact._asdict() | {"difference": gap},
+        )
+    ]
+    greedy = arms[FED_Q].final()
+    mean, error = family.mean_se(greedy)
+    found.append(
+        Claim(
+            f"{FED_Q} ends no higher than the best deterministic policy (exact)",
+            family.HOLDS if float(greedy.max()) <= exact.deterministic + rounding else family.FAILS,
+            {"J": mean, "J se": error, "J of the best seed": float(greedy.max()), "deterministic": exact.deterministic},
+        )
+    )
+    return found + [_better(name, arms[name], arms[FED_Q], exact) for name in FEDPG]
+
+
+def _better(name: str, outcome: Outcome, other: Outcome, exact: Known) -> Claim:
+    gap, error = family.difference(outcome.final(), other.final())
+    mean, mean_error = family.mean_se(outcome.final())
+    above, above_error = mean - exact.deterministic, mean_error
+    numbers = {"J": mean, "J se": mean_error, "difference": gap, "difference se": error}
+    numbers |= {"above the best deterministic": above, "above the best deterministic se": above_error}
+    return Claim(f"{name} ends above {FED_Q}", family.sign(gap, error), numbers)
+
+
+def draw(config: Settings, arms: dict[str, Outcome], folder: Path, instances: Instances) -> list[Path]:
+    exact = known(config, instances)
+    lines = {"best stationary": exact.stationary, "best deterministic": exact.deterministic}
+    title = f"{instances.name}, highly heterogeneous, {config.instance} instance"
+    return _figures.gate(arms, folder, title, lines)

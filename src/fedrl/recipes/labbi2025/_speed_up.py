@@ -1,0 +1,187 @@
+"""Figures 1a, 7a, 7b, 7c: the three FedPG variants with growing federations, step size proportional to their size.
+
+Federations of different size are different problems, so they are compared by the share of what can be learnt,
+(J - J of the uniform policy) / (J of the best deterministic policy - J of the uniform policy), both ends exact. At
+epsilon = 0 a deterministic policy is the best of all, and at 0.3 the best stationary one found is less than 0.01 % of J
+better.
+"""
+
+import functools
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedrl.engines.fused import fused
+from fedrl.environments import solvers
+from fedrl.environments.finite import MDP
+from fedrl.federation import Federation
+from fedrl.recipes.labbi2025 import _family as family
+from fedrl.recipes.labbi2025._family import FEDPG, Task
+from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.records.measure import exact_return
+from fedrl.theory import common_policies
+
+ROUGHLY = 2.0  # a speed-up is "roughly" proportional to M if it is within this factor of it
+
+
+@dataclass(frozen=True)
+class Settings:
+    clients: tuple[int, ...] = (2, 10)  # M, ascending; one curve each
+    epsilon: float = 0.3  # share of the individual kernels
+    rounds: int = 300  # R
+    every: int = 3  # rounds between measurements
+    eta: float = 0.005  # a federation of M clients takes steps of eta * M
+    local_steps: int = 5  # H
+    horizon: int = 20  # T
+    batch: int = 20  # B
+    lam: float = 0.05  # weight of the entropy in RS- and b-RS-FedPG
+    world_seed: int = 0  # of the worlds, which are the same for all seeds of a run
+    conventions: str = "paper"  # or "published": gamma 0.99, two kinds of worlds, corner start, b-RS without projection
+    control: bool = False  # also the smallest federation with the step of the largest
+    over: str = "vmap"
+
+
+PAPER_SIZE = {"clients": (2, 10, 50), "rounds": 2000, "every": 5, "control": True}
+
+
+class Ends(NamedTuple):
+    """Between which values a federation learns."""
+
+    uniform: float
+    best: float
+
+    def share(self, returns: np.ndarray) -> np.ndarray:
+        return (returns - self.uniform) / (self.best - self.uniform)
+
+
+def build(config: Settings, task: Task) -> dict[str, Arm]:
+    smallest, largest = min(config.clients), max(config.clients)
+    arms = {
+        _name(method, count): _arm(config, task, method, count, count) for method in FEDPG for count in config.clients
+    }
+    if config.control:
+        arms |= {_control(method, config): _arm(config, task, method, smallest, step_of=largest) for method in FEDPG}
+    return arms
+
+
+def _name(method: str, count: int) -> str:
+    return f"{method} M={count}"
+
+
+def _control(method: str, config: Settings) -> str:
+    return f"{method} M={min(config.clients)} with the step of M={max(config.clients)}"
+
+
+def _arm(config: Settings, task: Task, method: str, count: int, step_of: int) -> Arm:
+    published = family.is_published(config.conventions)
+    gamma = task.discount(published)
+    worlds = _worlds(task, config.epsilon, published, config.world_seed, count)
+    methods = family.fedpg(
+        eta=config.eta * step_of,
+        local_steps=config.local_steps,
+        horizon=config.horizon,
+        batch=config.batch,
+        lam=config.lam,
+        gamma=gamma,
+        published=published,
+    )
+    return Arm(
+        methods[method],
+        Federation(family.environment(worlds, gamma), worlds),
+        config.rounds,
+        fused(config.over),
+        exact_return(start=jnp.full(task.states, 1.0 / task.states)),
+        config.every,
+    )
+
+
+@functools.lru_cache
+def _worlds(task: Task, epsilon: float, published: bool, world_seed: int, count: int) -> MDP:
+    return family.stack(task.worlds(epsilon, published), count, world_seed)
+
+
+def ends(config: Settings, task: Task, count: int) -> Ends:
+    return _ends(task, config.epsilon, family.is_published(config.conventions), config.world_seed, count)
+
+
+@functools.lru_cache
+def _ends(task: Task, epsilon: float, published: bool, world_seed: int, count: int) -> Ends:
+    worlds = family.from_anywhere(_worlds(task, epsilon, published, world_seed, count))
+    gamma = task.discount(published)
+    uniform = jnp.full((task.states, task.actions), 1.0 / task.actions)
+    best = common_policies.best_deterministic(worlds, gamma)
+    return Ends(float(solvers.average_value(worlds, uniform, gamma)), float(best.value))
+
+
+def claims(config: Settings, arms: dict[str, Outcome], task: Task) -> list[Claim]:
+    """For each variant: larger is higher, early on and at the end; the speed-up; that it is not the step alone."""
+    found = []
+    for method in FEDPG:
+        shares: dict[int, np.ndarray] = {}
+        rounds = np.zeros(0)
+        for count in config.clients:
+            rounds, returns = family.curve(arms[_name(method, count)])
+            shares[count] = ends(config, task, count).share(returns)
+        found += [_higher(method, rounds, shares, at) for at in (config.rounds // 10, config.rounds)]
+        found.append(_speed_up(method, rounds, shares))
+        if config.control:
+            held = ends(config, task, min(config.clients)).share(arms[_control(method, config)].final())
+            found.append(_averaging(method, shares[max(config.clients)][-1], held, config))
+    return found
+
+
+def _higher(method: str, rounds: np.ndarray, shares: dict[int, np.ndarray], at: int) -> Claim:
+    row = int(np.argmin(np.abs(rounds - at)))
+    numbers, verdicts = {}, []
+    for count, share in shares.items():
+        numbers[f"share M={count}"], numbers[f"share M={count} se"] = family.mean_se(share[row])
+    for less, more in zip(list(shares)[:-1], list(shares)[1:], strict=True):
+        gap, error = family.difference(shares[more][row], shares[less][row])
+        numbers[f"M={more} minus M={less}"], numbers[f"M={more} minus M={less} se"] = gap, error
+        verdicts.append(family.sign(gap, error))
+    text = f"{method}: after {rounds[row]} rounds, a larger federation has learnt a larger share of what can be learnt"
+    return Claim(text, family.every(verdicts), numbers)
+
+
+def _speed_up(method: str, rounds: np.ndarray, shares: dict[int, np.ndarray]) -> Claim:
+    first, *larger = shares
+    level = float(shares[first][-1].mean())
+    base, base_error = family.mean_se(_reached(rounds, shares[first], level))
+    numbers, verdicts = {"level": level, f"rounds M={first}": base, f"rounds M={first} se": base_error}, []
+    for count in larger:
+        taken, error = family.mean_se(_reached(rounds, shares[count], level))
+        speed = base / taken
+        speed_error = speed * float(np.hypot(base_error / base, error / taken))
+        numbers |= {f"rounds M={count}": taken, f"rounds M={count} se": error}
+        numbers |= {f"speed-up M={count}": speed, f"speed-up M={count} se": speed_error}
+        ideal = count / first
+        verdicts.append(family.inside(speed, speed_error, ideal / ROUGHLY, ideal * ROUGHLY))
+    text = f"{method}: the rounds to the final level of M={first} shrink like 1/M, within a factor of {ROUGHLY:g}"
+    return Claim(text, family.every(verdicts), numbers)
+
+
+def _reached(rounds: np.ndarray, shares: np.ndarray, level: float) -> np.ndarray:
+    """[seeds] the round in which each seed first is at `level`, interpolated; the last round if it never is."""
+
+    def one(share: np.ndarray) -> float:
+        at = int(np.argmax(share >= level))
+        if share[at] < level:
+            return float(rounds[-1])
+        if at == 0:
+            return max(float(rounds[0]), 1.0)
+        part = (level - share[at - 1]) / (share[at] - share[at - 1])
+        return float(rounds[at - 1] + part * (rounds[at] - rounds[at - 1]))
+
+    return np.array([one(share) for share in shares.T])
+
+
+def _averaging(method: str, largest: np.ndarray, held: np.ndarray, config: Settings) -> Claim:
+    gap, error = family.difference(largest, held)
+    few, many = min(config.clients), max(config.clients)
+    numbers = {"difference": gap, "difference se": error}
+    for count, share in ((many, largest), (few, held)):
+        numbers[f"share M={count}"], numbers[f"share M={count} se"] = family.mean_se(share)
+    text = f"{method}: not the step alone: M={few} with the step of M={many} ends below M={many} (our control)"
+    return Claim(text, family.sign(gap, error), numbers)

@@ -1,0 +1,166 @@
+"""Run a recipe in a folder: every arm in turn, then its verdict and its figures. Resumable at any instant."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from fedrl.plots import curves
+from fedrl.recipes import recipe as recipes
+from fedrl.recipes.recipe import Claim, Outcome
+from fedrl.records import folder as folders
+from fedrl.records import log
+from fedrl.records.measure import exact_return
+from fedrl.records.rows import Row
+from fedrl.records.tensors import write_atomically
+from fedrl.training import train
+
+Watch = Callable[[str, Row, int], None]  # (arm, newest row, rounds of this arm)
+MOST_SEED = 2**32  # keys are made from 32 bits
+
+
+class Order(NamedTuple):
+    """A recipe with everything decided: what `run.toml` holds."""
+
+    recipe: str
+    seed: int
+    seeds: int
+    config: Any
+
+    def plain(self) -> dict[str, Any]:
+        values = {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self.config).items()}
+        return {"recipe": self.recipe, "seed": self.seed, "seeds": self.seeds, "config": values}
+
+
+def order(
+    name: str, *, paper: bool = False, overrides: dict[str, Any] | None = None, seed: int = 0, seeds: int | None = None
+) -> Order:
+    module = recipes.load(name)
+    config = recipes.configure(module, paper=paper, overrides=overrides or {})
+    wanted = seeds if seeds is not None else (getattr(module, "PAPER_SEEDS", module.SEEDS) if paper else module.SEEDS)
+    if wanted < 1:
+        raise recipes.RecipeError(f"seeds wants a whole number of at least 1, got {wanted}; try --seeds {module.SEEDS}")
+    if not 0 <= seed <= MOST_SEED - wanted:
+        raise recipes.RecipeError(f"seed wants a whole number from 0 to {MOST_SEED - wanted}, got {seed}; try --seed 0")
+    return Order(name, seed, wanted, config)
+
+
+def from_toml(path: str | Path) -> Order:
+    """The order in a `run.toml`; keys it does not know are errors."""
+    content = folders.read_config(path)
+    if unknown := set(content) - {"recipe", "seed", "seeds", "config"}:
+        raise recipes.RecipeError(f"{path} has a key {min(unknown)!r}; a run.toml has recipe, seed, seeds and [config]")
+    if "recipe" not in content:
+        raise recipes.RecipeError(f'{path} names no recipe; begin it with recipe = "quickstart"')
+    kinds = {"recipe": (str, "text"), "seed": (int, "a whole number"), "seeds": (int, "a whole number")}
+    for key, (kind, wanted) in (kinds | {"config": (dict, "a table")}).items():
+        if key in content and type(content[key]) is not kind:
+            raise recipes.RecipeError(f"{key} in {path} wants {wanted}, got {content[key]!r}; correct that line")
+    return order(
+        content["recipe"],
+        overrides=content.get("config", {}),
+        seed=content.get("seed", 0),
+        seeds=content.get("seeds"),
+    )
+
+
+def check(order: Order) -> list[str]:
+    """The names of the arms, after a look for all that can be found wrong before the first round: a ValueError."""
+    arms = recipes.load(order.recipe).build(order.config)
+    for name, arm in arms.items():
+        if arm.rounds < 1 or arm.every < 1:
+            raise recipes.RecipeError(
+                f"{name} wants at least 1 round, got {arm.rounds} (measured every {arm.every}); raise it"
+            )
+        algorithm = arm.method(arm.federation)
+        look = (arm.measure or exact_return())(algorithm, arm.federation)
+        arm.engine(algorithm, arm.federation, look, arm.every)
+    return list(arms)
+
+
+def run(order: Order, folder: folders.RunFolder, *, watch: Watch | None = None, warn: Callable[[str], None]) -> None:
+    """All arms, then `verdict.json` and the figures. Arms already finished in the folder are only read."""
+    module = recipes.load(order.recipe)
+    for name, arm in module.build(order.config).items():
+        if (arm_folder(folder.path, name) / "returns.safetensors").exists():  # written last: this arm is finished
+            continue
+        train(
+            arm.method,
+            arm.federation,
+            rounds=arm.rounds,
+            seed=order.seed,
+            seeds=order.seeds,
+            out=arm_folder(folder.path, name),
+            engine=arm.engine,
+            measure=arm.measure,
+            every=arm.every,
+            watch=partial(watch, name) if watch else None,
+            warn=warn,
+        )
+    conclude(order, folder.path)
+    folder.mark_finished()
+
+
+def conclude(order: Order, path: Path) -> list[Claim]:
+    """Decide the claims and draw the figures from what the folder holds."""
+    found = verify(order, path)
+    draw(order, path)
+    return found
+
+
+def verify(order: Order, path: Path) -> list[Claim]:
+    """Decide the claims and write them to `verdict.json`."""
+    found = claims(order, path)
+    rows = [claim._asdict() for claim in found]
+    write_atomically(path / "verdict.json", (json.dumps(rows, indent=2, default=float) + "\n").encode())
+    return found
+
+
+def claims(order: Order, path: Path) -> list[Claim]:
+    return recipes.load(order.recipe).claims(order.config, outcomes(order, path))
+
+
+def draw(order: Order, path: Path) -> list[Path]:
+    module = recipes.load(order.recipe)
+    found = outcomes(order, path)
+    if hasattr(module, "draw"):
+        return module.draw(order.config, found, path / "figures")
+    log_rows = {name: outcome.rows for name, outcome in found.items()}
+    return [curves.draw(log_rows, path / "figures" / "return.png", title=f"{order.recipe}: {module.SHOWS}")]
+
+
+def outcomes(order: Order, path: Path) -> dict[str, Outcome]:
+    """What every arm has come to, from the files in the folder."""
+    found = {}
+    for name in recipes.load(order.recipe).build(order.config):
+        place = arm_folder(path, name)
+        if not (place / "returns.safetensors").exists():
+            raise folders.RunFolderError(
+                f"{path} has no finished arm {name!r} yet; `fedrl run --resume --out {path}` goes on"
+            )
+        found[name] = outcome(place)
+    return found
+
+
+def outcome(place: Path) -> Outcome:
+    """What became of the finished arm in the folder `place`."""
+    try:
+        returns = np.asarray(next(iter(load_file(place / "returns.safetensors").values())))
+        rows = log.read(place / "log.jsonl")
+    except (OSError, SafetensorError, StopIteration) as error:
+        raise folders.RunFolderError(
+            f"{place} is not a whole finished run ({error}); repeat it or use another copy"
+        ) from None
+    if not rows:
+        raise folders.RunFolderError(f"{place / 'log.jsonl'} is empty; repeat the run or use another copy")
+    return Outcome(rows, returns)
+
+
+def arm_folder(path: Path, name: str) -> Path:
+    return path / "arms" / "".join(c if c.isalnum() or c in "-_.=" else "_" for c in name)

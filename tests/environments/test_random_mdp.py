@@ -1,0 +1,94 @@
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedrl import keys
+from fedrl.environments import finite, random_mdp
+from fedrl.theory.heterogeneity import epsilon_p
+
+GENERATORS = (random_mdp.dense, random_mdp.orthogonal, random_mdp.sparse)
+KAPPAS = (0.0, 0.3, 1.0)
+ids = jnp.arange(5, dtype=jnp.int32)
+distance = jax.jit(epsilon_p)
+
+
+def population(world, seed):
+    return jax.vmap(world, (None, 0))(keys.of_seed(seed), ids)
+
+
+@cache
+def family(generator, states=4):
+    """All kappas at once from one seed, and at the end kappa = 0.3 with client 0 nominal; compiled once."""
+    settings = [generator(states, 3, kappa) for kappa in KAPPAS] + [generator(states, 3, 0.3, nominal_first=True)]
+    return jax.jit(lambda seed: [population(world, seed) for world in settings])
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_rows_are_distributions_and_distance_is_at_most_twice_kappa(generator):
+    @settings(max_examples=15, deadline=None)
+    @given(st.integers(0, 2**31 - 1))
+    def check(seed):
+        for kappa, worlds in zip(KAPPAS, family(generator)(seed), strict=False):
+            reward = np.asarray(finite.check(worlds).reward)
+            apart = float(distance(worlds))
+            assert worlds.kernel.shape == (5, 4, 3, 4)
+            assert apart <= 2 * kappa + 1e-5
+            assert (apart > 0.01) == (kappa > 0.0)
+            assert (reward == reward[:1]).all()
+            assert ((reward >= 0.0) & (reward <= 1.0)).all()
+            np.testing.assert_allclose(worlds.start, 0.25)
+
+    check()
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+def test_kappa_mixes_the_clients_own_kernel_with_the_nominal_one(generator):
+    nominal, mixed, own, first = (np.asarray(worlds.kernel) for worlds in family(generator)(3))
+    np.testing.assert_allclose(mixed, 0.3 * own + 0.7 * nominal, atol=1e-6)
+    np.testing.assert_allclose(first[0], nominal[0], atol=1e-6)  # client 0 left unperturbed
+    np.testing.assert_allclose(first[1:], mixed[1:], atol=1e-6)
+    assert np.max(np.abs(mixed[0] - nominal[0])) > 0.01
+
+
+@pytest.mark.parametrize("states", [2, 4])  # two states: half of all masks need the repair
+def test_orthogonal_worlds_share_no_successor_with_the_nominal_one(states):
+    for seed in range(10):
+        nominal, _, own, _ = (np.asarray(finite.check(w).kernel) for w in family(random_mdp.orthogonal, states)(seed))
+        assert (nominal * own).max() == 0.0
+        assert ((own > 0) == (own[:1] > 0)).all()
+        assert ((own > 0) ^ (nominal > 0)).all()
+
+
+def test_masks_have_the_stated_density():
+    big = jax.jit(
+        lambda seed: (population(random_mdp.sparse(40, 20), seed), population(random_mdp.orthogonal(40, 20), seed))
+    )
+    sparse, orthogonal = (np.asarray(worlds.kernel) > 0 for worlds in big(0))
+    assert abs(sparse.mean() - 0.2) < 0.01
+    assert abs(orthogonal.mean() - 0.5) < 0.02
+    assert (sparse[0] != sparse[1]).any()
+
+
+def test_a_client_is_a_function_of_its_id_alone():
+    world = random_mdp.dense(4, 3, 0.3)
+    alone = jax.jit(world)(keys.of_seed(9), jnp.int32(3))
+    together = family(random_mdp.dense)(9)[1]
+    for one, stack in zip(alone, together, strict=True):
+        np.testing.assert_allclose(one, stack[3], rtol=1e-6)
+
+
+@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("kappa", [-0.1, 1.5, float("nan")])
+def test_kappa_outside_the_unit_interval_is_refused(generator, kappa):
+    with pytest.raises(ValueError, match=r"kappa must lie in \[0, 1\], got"):
+        generator(4, 3, kappa)
+
+
+def test_orthogonal_needs_two_states():
+    with pytest.raises(ValueError, match="states >= 2"):
+        random_mdp.orthogonal(1, 3, 0.5)

@@ -1,0 +1,70 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from federations import federation
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fedrl.federation import Federation
+from fedrl.keys import of_seed
+from fedrl.selection.participation import draw_subset, everyone, uniform, weighted
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(1, 40), st.data())
+def test_a_subset_is_a_subset(population, data):
+    size = data.draw(st.integers(1, population))
+    drawn = np.asarray(draw_subset(of_seed(data.draw(st.integers(0, 99))), population, size))
+    assert len(set(drawn.tolist())) == size
+    assert drawn.min() >= 0
+    assert drawn.max() < population
+
+
+def test_every_subset_is_equally_likely():
+    draws = np.sort(np.asarray(jax.vmap(lambda k: draw_subset(k, 5, 2))(jax.random.split(of_seed(0), 20_000))), axis=1)
+    _, count = np.unique(draws, axis=0, return_counts=True)
+    assert len(count) == 10
+    np.testing.assert_allclose(count / 20_000, 0.1, atol=4 * np.sqrt(0.1 * 0.9 / 20_000))
+
+
+def test_uniform_cohorts_count_by_weight():
+    where = federation(4, weight=jnp.asarray([1.0, 2.0, 3.0, 4.0]))
+    cohort = uniform(2)(where)((), of_seed(1))
+    q = np.asarray([1.0, 2.0, 3.0, 4.0])[np.asarray(cohort.ids)]
+    np.testing.assert_allclose(cohort.weight, q / q.sum(), rtol=1e-6)
+    assert np.all(np.diff(cohort.ids) > 0)
+
+
+def test_weighted_draws_follow_the_weights():
+    where = federation(4, weight=jnp.asarray([1.0, 2.0, 3.0, 4.0]))
+    ids = np.asarray(jax.vmap(lambda k: weighted(1)(where)((), k).ids[0])(jax.random.split(of_seed(0), 20_000)))
+    np.testing.assert_allclose(np.bincount(ids) / 20_000, [0.1, 0.2, 0.3, 0.4], atol=4 * np.sqrt(0.25 / 20_000))
+    np.testing.assert_allclose(weighted(2)(where)((), of_seed(0)).weight, 0.5)
+
+
+def test_everyone_is_everyone():
+    np.testing.assert_array_equal(everyone()(federation(3))((), of_seed(0)).ids, [0, 1, 2])
+
+
+@pytest.mark.parametrize("rule", [uniform, weighted])
+def test_more_participants_than_clients(rule):
+    with pytest.raises(ValueError, match="5 clients asked per round, but the federation has 4; choose between 1 and 4"):
+        rule(5)(federation(4))
+
+
+def test_bad_federations():
+    worlds = federation(3).worlds
+    environment = federation(3).environment
+    with pytest.raises(ValueError, match="kernel row \\(0, 0, 0\\) is not a distribution: it sums to 1.1"):
+        Federation(environment, worlds._replace(kernel=worlds.kernel * 1.1))
+    with pytest.raises(ValueError, match="reward \\(1, 2, 0\\) is nan"):
+        Federation(environment, worlds._replace(reward=worlds.reward.at[1, 2, 0].set(jnp.nan)))
+    with pytest.raises(ValueError, match="say how many clients"):
+        Federation(environment, lambda key, i: worlds)
+    with pytest.raises(ValueError, match="same leading client axis"):
+        Federation(environment, worlds, clients=7)
+    with pytest.raises(ValueError, match="3 positive numbers"):
+        Federation(environment, worlds, weight=jnp.ones(4))
+    with pytest.raises(ValueError, match="strictly between 0 and 1, got 1.0"):
+        federation(3, gamma=1.0)

@@ -1,0 +1,226 @@
+"""The command line as a user meets it: real processes, real folders."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from fedrl.cli.comparing import t_quantile
+from fedrl.cli.progress import Tracker, sparkline
+from fedrl.recipes import recipe as recipes
+
+TINY = ("--set", "rounds=3", "--seeds", "2")  # --seeds 2 everywhere: one set of compiled programs serves all tests
+
+
+class Answer(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory) -> dict[str, str]:
+    """One compilation cache for all processes; XLA optimises little, because compiling is most of what they do."""
+    cache = tmp_path_factory.getbasetemp() / "cache"
+    return os.environ | {"XDG_CACHE_HOME": str(cache), "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+
+
+@pytest.fixture(scope="session")
+def fedrl(environment):
+    def call(*arguments: object, cwd: Path) -> Answer:
+        command = [sys.executable, "-m", "fedrl.cli", *map(str, arguments)]
+        done = subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300)
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def home(fedrl, tmp_path_factory) -> Path:
+    """A folder with one finished run in runs/quickstart; what it printed is in answer.json beside it."""
+    home = tmp_path_factory.mktemp("home")
+    answer = fedrl("run", *TINY, "--json", cwd=home)
+    assert answer.code == 0, answer.err
+    (home / "answer.json").write_text(answer.out)
+    return home
+
+
+def contents(folder: Path) -> dict:
+    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+
+
+def policies(run: Path) -> dict[str, bytes]:
+    found = {p.parent.name: p.read_bytes() for p in run.glob("arms/*/policy.safetensors")}
+    assert found
+    return found
+
+
+def refused(fedrl, cwd: Path, *arguments: object) -> str:
+    """The one sentence, after checking that it is one, that the code is 2 and that no byte changed."""
+    before = contents(cwd)
+    answer = fedrl(*arguments, cwd=cwd)
+    assert answer.code == 2, answer
+    assert answer.out == ""
+    assert answer.err.startswith("fedrl: ")
+    assert answer.err.endswith("\n")
+    assert answer.err.count("\n") == 1, answer.err
+    assert contents(cwd) == before
+    return answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["run", "quikstart"], "there is no recipe 'quikstart'; did you mean quickstart?"),
+        (["run", "--set", "round=3"], "quickstart has no setting 'round'; did you mean rounds?"),
+        (["run", "--set", "rounds=many"], "setting rounds wants a whole number (now"),
+        (["run", "--set", "rounds=inf"], "got 'inf'; try --set rounds="),
+        (["run", "--set", "rounds"], "--set wants key=value, got 'rounds'; try --set rounds=100"),
+        (["run", "--set", "rounds=0"], "wants 1 round or more, got 0"),
+        (["run", "--seeds", "0"], "`fedrl run --help` shows what it takes"),
+        (["run", "--seed", "5000000000"], "seed wants a whole number from 0 to"),
+        (["run", "--sed", "1"], "no such option: --sed"),
+        (["run", "missing.toml"], "cannot read missing.toml (No such file or directory)"),
+        (["run", "--out", "/proc/fedrl", *TINY], "cannot write a run to /proc/fedrl"),
+        (["run", "--resume", *TINY], "no unfinished run of quickstart with these settings under runs/; pass --out"),
+        (["rn"], "no such command 'rn'"),
+        (["verify", "missing"], "cannot read missing"),
+        (["plot", "missing"], "missing is no run's folder"),
+        (["compare"], "missing argument"),
+    ],
+)
+def test_bad_input_is_one_sentence(fedrl, tmp_path, arguments, expected):
+    assert expected in refused(fedrl, tmp_path, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('recipe = "quickstart"\nsede = 3\n', "has a key 'sede'; a run.toml has recipe, seed, seeds and [config]"),
+        ('recipe = "quickstart"\n[config]\nround = 3\n', "has no setting 'round'; did you mean rounds?"),
+        ('recipe = "quickstart"\nseed = "three"\n', "seed in mine.toml wants a whole number, got 'three'"),
+        ("seed = 3\n", "names no recipe; begin it with"),
+        ("recipe = \n", "mine.toml is not valid TOML"),
+    ],
+)
+def test_a_bad_file_is_one_sentence(fedrl, tmp_path, text, expected):
+    (tmp_path / "mine.toml").write_text(text)
+    assert expected in refused(fedrl, tmp_path, "run", "mine.toml")
+
+
+def test_an_impossible_federation_leaves_no_folder(fedrl, tmp_path):
+    assert "clients" in refused(fedrl, tmp_path, "run", "--set", "clients=0")
+
+
+def test_a_folder_that_is_not_free_is_left_alone(fedrl, home):
+    (home / "thesis").mkdir()
+    (home / "thesis" / "thesis.tex").write_text("years of work")
+    assert "under-a-file" in refused(fedrl, home, "run", *TINY, "--out", "answer.json/under-a-file")
+    assert "holds other files (thesis.tex)" in refused(fedrl, home, "run", *TINY, "--out", "thesis")
+    assert "holds this run, finished; pass --resume" in refused(fedrl, home, "run", *TINY, "--out", "runs/quickstart")
+    for more in ([], ["--resume"]):
+        message = refused(fedrl, home, "run", *TINY, "--seed", 9, "--out", "runs/quickstart", *more)
+        assert "holds a different run (seed is 0 there, 9 here); pass another --out" in message
+
+
+def test_a_figure_wants_a_format_that_exists(fedrl, home):
+    assert "ends in .png, .svg, .pdf, got answer.json" in refused(
+        fedrl, home, "plot", "runs/quickstart", "--out", "answer.json"
+    )
+
+
+def test_help_and_recipes(fedrl, tmp_path):
+    assert "fedrl run --resume --out" in fedrl("run", "--help", cwd=tmp_path).out
+    assert "compare" in fedrl(cwd=tmp_path).out
+    listed = json.loads(fedrl("recipes", "--json", cwd=tmp_path).out)
+    assert [row["name"] for row in listed] == recipes.names()
+    assert set(listed[0]) == {"name", "paper", "shows", "minutes", "seeds"}
+    table = fedrl("recipes", cwd=tmp_path).out
+    assert all(name in table for name in recipes.names())
+
+
+def test_run_verify_plot_compare(fedrl, home):
+    said = json.loads((home / "answer.json").read_text())
+    assert (said["run"], said["recipe"], said["seeds"]) == ("runs/quickstart", "quickstart", 2)
+    assert all(arm["rounds"] == 3 and arm["se"] >= 0 for arm in said["arms"].values())
+    assert all((home / figure).stat().st_size > 10_000 for figure in said["figures"])
+
+    run = home / "runs" / "quickstart"
+    (run / "verdict.json").unlink()
+    verdict = json.loads(fedrl("verify", run, "--json", cwd=home).out)
+    assert verdict["claims"] == said["claims"] == json.loads((run / "verdict.json").read_text())
+    shown = fedrl("verify", run, cwd=home)
+    assert shown.code == 0
+    assert all(claim["text"].split()[0] in shown.out for claim in verdict["claims"])
+
+    (home / said["figures"][0]).unlink()
+    assert fedrl("plot", run, cwd=home).code == 0
+    assert (home / said["figures"][0]).exists()
+    assert fedrl("plot", run, run / "arms" / next(iter(policies(run))), "--out", "both.svg", cwd=home).code == 0
+    assert (home / "both.svg").read_text().startswith("<?xml")
+
+    compared = json.loads(fedrl("compare", run, "--json", "--out", "bars.png", cwd=home).out)
+    assert {row["arm"]: pytest.approx(row["mean"]) for row in compared["arms"]} == {
+        arm: it["return"] for arm, it in said["arms"].items()
+    }
+    assert all(row["low"] < row["mean"] < row["high"] for row in compared["arms"])
+    table = fedrl("compare", run, cwd=home).out
+    assert all(arm in table for arm in said["arms"])
+    assert "Student's t over seeds" in table
+
+
+def test_a_run_repeated_from_its_file_ends_with_the_same_bytes(fedrl, home):
+    answer = fedrl("run", "runs/quickstart/run.toml", cwd=home)
+    assert answer.code == 0, answer.err
+    assert "runs/quickstart-2" in answer.out  # the next free name
+    assert "final return" in answer.out
+    assert policies(home / "runs" / "quickstart-2") == policies(home / "runs" / "quickstart")
+
+
+def test_stopped_by_ctrl_c_and_resumed_it_ends_with_the_same_bytes(fedrl, environment, tmp_path):
+    long = ("run", "--set", "rounds=200", "--seeds", "2")
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # not ignored, even where the tests are started with &
+    command = [sys.executable, "-m", "fedrl.cli", *long]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-1, stderr=-1, text=True) as process:
+        assert process.stdout is not None
+        while "round 1/200" not in process.stdout.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    signal.signal(signal.SIGINT, before)
+    assert process.returncode == 130, err
+    assert err == "Stopped; nothing is lost. Go on with: fedrl run --resume --out runs/quickstart\n"
+    run = tmp_path / "runs" / "quickstart"
+    assert not (run / "finished.json").exists()
+    assert "holds this run, unfinished; pass --resume" in refused(fedrl, tmp_path, *long, "--out", "runs/quickstart")
+    assert "is not finished" in refused(fedrl, tmp_path, "verify", "runs/quickstart")
+
+    again = fedrl(*shlex.split(err.split(": ")[1])[1:], cwd=tmp_path)
+    assert again.code == 0, again.err
+    assert fedrl(*long, "--out", "undisturbed", cwd=tmp_path).code == 0
+    assert policies(run) == policies(tmp_path / "undisturbed")
+
+
+def test_progress_tells_speed_and_time_left():
+    now = iter(range(0, 1000, 10))
+    tracker = Tracker(["a", "b"], seeds=3, clock=lambda: next(now))
+    first = {"round": 1, "env_steps": 100, "return": 1.0}
+    assert tracker.news("b", first, 5).which == "2/2"
+    news = tracker.news("b", first | {"round": 3, "env_steps": 300, "return": 2.0}, 5)
+    took = 20  # the clock is asked twice for the first row and once for the second
+    assert (news.said, news.spark, news.at) == ("return 2.000", "▁█", "3/5")
+    assert (news.speed, news.left) == (f"{3 * 200 / took:.0f} steps/s", "0:20 left")
+    assert sparkline([float("nan"), 1.0, 1.0]) == " ▁▁"
+
+
+@pytest.mark.parametrize(("freedom", "quantile"), [(1, 12.7062), (2, 4.30265), (9, 2.26216), (1000, 1.96234)])
+def test_t_quantile_agrees_with_the_tables(freedom, quantile):
+    assert t_quantile(freedom) == pytest.approx(quantile, abs=1e-4)
