@@ -9,6 +9,7 @@ before training; the first round is row 1.
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -35,8 +36,19 @@ def command(out: Path) -> list[str]:
     return [sys.executable, "-c", SNIPPET, str(out)]
 
 
-def first_round(cache: Path, out: Path, patience: float) -> float:
-    """Seconds until some log.jsonl below `out` has its row of round 1. The run is then stopped."""
+def first_round(cache: Path, out: Path, patience: float) -> tuple[float, float]:
+    """Seconds until some log.jsonl below `out` has its row of round 1, and of CPU time. The run is then stopped."""
+    before = _cpu_of_children()
+    seconds = _until_first_round(cache, out, patience)
+    return seconds, _cpu_of_children() - before
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _until_first_round(cache: Path, out: Path, patience: float) -> float:
     began = time.perf_counter()
     with open(out.with_suffix(".txt"), "w+", encoding="utf-8") as said:
         env = {**os.environ, "XDG_CACHE_HOME": str(cache)}
@@ -65,14 +77,14 @@ def main() -> None:
     parser.add_argument("--patience", type=float, default=180.0, metavar="SECONDS")
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
-    found: dict[str, list[float]] = {"cold": [], "warm": []}
+    found: dict[str, list[tuple[float, float]]] = {"cold": [], "warm": []}
     with tempfile.TemporaryDirectory() as scratch:
         for repetition in range(args.repetitions):
             cache = Path(scratch) / f"cache{repetition}"
             for kind, seconds in found.items():
                 seconds.append(first_round(cache, Path(scratch) / f"{kind}{repetition}", args.patience))
-                print(f"{kind}: {seconds[-1]:.1f} s", flush=True)
-    middle = {kind: statistics.median(seconds) for kind, seconds in found.items()}
+                print(f"{kind}: {seconds[-1][0]:.1f} s, {seconds[-1][1]:.1f} s of CPU time", flush=True)
+    middle = {kind: statistics.median(clock for clock, _ in seconds) for kind, seconds in found.items()}
     through = "fedrl.cli" if find_spec("fedrl.cli") else "fedrl.train"
     print(f"first round of quickstart ({through}): cold {middle['cold']:.1f} s, warm {middle['warm']:.1f} s", end="; ")
     print(f"within {AIM:g} s warm: {'yes' if middle['warm'] <= AIM else 'NO'}")

@@ -1,5 +1,3 @@
-from functools import cache
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,30 +11,28 @@ from fedrl.theory.heterogeneity import epsilon_p
 
 GENERATORS = (random_mdp.dense, random_mdp.orthogonal, random_mdp.sparse)
 KAPPAS = (0.0, 0.3, 1.0)
-ids = jnp.arange(5, dtype=jnp.int32)
 distance = jax.jit(epsilon_p)
 
 
-def population(world, seed):
-    return jax.vmap(world, (None, 0))(keys.of_seed(seed), ids)
+def population(world, seed, clients=4):
+    return jax.tree.map(lambda *x: np.stack(x), *(world(keys.of_seed(seed), jnp.int32(i)) for i in range(clients)))
 
 
-@cache
-def family(generator, states=4):
-    """All kappas at once from one seed, and at the end kappa = 0.3 with client 0 nominal; compiled once."""
-    settings = [generator(states, 3, kappa) for kappa in KAPPAS] + [generator(states, 3, 0.3, nominal_first=True)]
-    return jax.jit(lambda seed: [population(world, seed) for world in settings])
+def family(generator, seed, states=4):
+    """Populations of kappa = 0, 0.3, 1, and of kappa = 0.3 with client 0 nominal, all from one seed."""
+    worlds = [generator(states, 3, kappa) for kappa in KAPPAS] + [generator(states, 3, 0.3, nominal_first=True)]
+    return [population(world, seed) for world in worlds]
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
 def test_rows_are_distributions_and_distance_is_at_most_twice_kappa(generator):
-    @settings(max_examples=15, deadline=None)
+    @settings(max_examples=10, deadline=None)
     @given(st.integers(0, 2**31 - 1))
     def check(seed):
-        for kappa, worlds in zip(KAPPAS, family(generator)(seed), strict=False):
+        for kappa, worlds in zip(KAPPAS, family(generator, seed), strict=False):
             reward = np.asarray(finite.check(worlds).reward)
             apart = float(distance(worlds))
-            assert worlds.kernel.shape == (5, 4, 3, 4)
+            assert worlds.kernel.shape == (4, 4, 3, 4)
             assert apart <= 2 * kappa + 1e-5
             assert (apart > 0.01) == (kappa > 0.0)
             assert (reward == reward[:1]).all()
@@ -48,7 +44,7 @@ def test_rows_are_distributions_and_distance_is_at_most_twice_kappa(generator):
 
 @pytest.mark.parametrize("generator", GENERATORS)
 def test_kappa_mixes_the_clients_own_kernel_with_the_nominal_one(generator):
-    nominal, mixed, own, first = (np.asarray(worlds.kernel) for worlds in family(generator)(3))
+    nominal, mixed, own, first = (np.asarray(worlds.kernel) for worlds in family(generator, 3))
     np.testing.assert_allclose(mixed, 0.3 * own + 0.7 * nominal, atol=1e-6)
     np.testing.assert_allclose(first[0], nominal[0], atol=1e-6)  # client 0 left unperturbed
     np.testing.assert_allclose(first[1:], mixed[1:], atol=1e-6)
@@ -58,28 +54,30 @@ def test_kappa_mixes_the_clients_own_kernel_with_the_nominal_one(generator):
 @pytest.mark.parametrize("states", [2, 4])  # two states: half of all masks need the repair
 def test_orthogonal_worlds_share_no_successor_with_the_nominal_one(states):
     for seed in range(10):
-        nominal, _, own, _ = (np.asarray(finite.check(w).kernel) for w in family(random_mdp.orthogonal, states)(seed))
+        nominal, _, own, _ = (np.asarray(finite.check(w).kernel) for w in family(random_mdp.orthogonal, seed, states))
         assert (nominal * own).max() == 0.0
         assert ((own > 0) == (own[:1] > 0)).all()
         assert ((own > 0) ^ (nominal > 0)).all()
 
 
 def test_masks_have_the_stated_density():
-    big = jax.jit(
-        lambda seed: (population(random_mdp.sparse(40, 20), seed), population(random_mdp.orthogonal(40, 20), seed))
-    )
-    sparse, orthogonal = (np.asarray(worlds.kernel) > 0 for worlds in big(0))
-    assert abs(sparse.mean() - 0.2) < 0.01
-    assert abs(orthogonal.mean() - 0.5) < 0.02
-    assert (sparse[0] != sparse[1]).any()
+    def density(generator):
+        return np.mean([population(generator(4, 3, 1.0), seed).kernel > 0 for seed in range(40)])
+
+    assert abs(density(random_mdp.dense) - 1.0) == 0.0
+    assert abs(density(random_mdp.orthogonal) - 0.5) < 0.04  # all clients of a seed share the mask
+    assert abs(density(random_mdp.sparse) - (0.2 + 0.8**4 / 4)) < 0.02  # an empty row gets one entry
+    own = population(random_mdp.sparse(4, 3), 0).kernel > 0
+    assert (own[0] != own[1]).any()
 
 
-def test_a_client_is_a_function_of_its_id_alone():
+def test_a_client_is_a_function_of_its_id_alone_jitted_and_vmapped_or_not():
     world = random_mdp.dense(4, 3, 0.3)
-    alone = jax.jit(world)(keys.of_seed(9), jnp.int32(3))
-    together = family(random_mdp.dense)(9)[1]
+    together = jax.jit(jax.vmap(world, (None, 0)))(keys.of_seed(9), jnp.array([3, 1], jnp.int32))
+    alone = world(keys.of_seed(9), 3)
     for one, stack in zip(alone, together, strict=True):
-        np.testing.assert_allclose(one, stack[3], rtol=1e-6)
+        np.testing.assert_allclose(one, stack[0], rtol=1e-6)
+    assert np.max(np.abs(together.kernel[1] - together.kernel[0])) > 0.01
 
 
 @pytest.mark.parametrize("generator", GENERATORS)

@@ -10,19 +10,20 @@ from fedrl.environments import finite, grid_world, seven_state, solvers, synthet
 from fedrl.environments.grid_world import CELLS, CORNER, GOAL
 from fedrl.theory.heterogeneity import epsilon_p, kappa_pairs
 
-ids = jnp.arange(4, dtype=jnp.int32)
+distance, pairs = jax.jit(epsilon_p), jax.jit(kappa_pairs)
 LEFT, RIGHT, DOWN, UP = range(4)
 
 
 def population(world, seed=0):
-    return finite.check(jax.jit(jax.vmap(world, (None, 0)))(keys.of_seed(seed), ids))
+    worlds = [world(keys.of_seed(seed), jnp.int32(i)) for i in range(4)]
+    return finite.check(jax.tree.map(lambda *x: np.stack(x), *worlds))
 
 
 @pytest.mark.parametrize("task", [synthetic.synthetic, grid_world.grid_world])
 def test_epsilon_mixes_and_bounds_the_distance(task):
     none, some, all_own = (population(task(epsilon)) for epsilon in (0.0, 0.3, 1.0))
-    assert epsilon_p(none) == 0.0
-    assert 0.01 < epsilon_p(some) <= 0.6
+    assert distance(none) == 0.0
+    assert 0.01 < distance(some) <= 0.6
     np.testing.assert_allclose(some.kernel, 0.7 * none.kernel + 0.3 * all_own.kernel, atol=1e-6)
     assert (some.reward == some.reward[:1]).all()
     np.testing.assert_allclose(some.start, 1.0 / some.start.shape[-1])
@@ -30,8 +31,8 @@ def test_epsilon_mixes_and_bounds_the_distance(task):
 
 @pytest.mark.parametrize("task", [synthetic.synthetic, grid_world.grid_world])
 def test_kinds_two_makes_two_environments_as_in_the_published_code(task):
-    each, two = kappa_pairs(population(task(0.3))), kappa_pairs(population(task(0.3, kinds=2)))
-    assert float(jnp.min(each + jnp.eye(4))) > 0.01
+    each, two = pairs(population(task(0.3))), pairs(population(task(0.3, kinds=2)))
+    assert np.min(each + np.eye(4)) > 0.01
     assert two[0, 2] == two[1, 3] == 0.0
     assert two[0, 1] > 0.01
     with pytest.raises(ValueError, match="kinds must be None or at least 1"):
@@ -44,10 +45,29 @@ def test_epsilon_outside_the_unit_interval_is_refused(task):
         task(1.2)
 
 
+@pytest.mark.parametrize(
+    ("world", "states"),
+    [
+        (synthetic.synthetic(0.3), 5),
+        (synthetic.synthetic(0.3, kinds=2), 5),
+        (synthetic.highly_heterogeneous(), 7),
+        (grid_world.grid_world(0.3), 8),
+        (grid_world.highly_heterogeneous(), 10),
+        (seven_state.grid_world(), 7),
+    ],
+)
+def test_worlds_are_traceable_and_follow_the_precision(world, states):
+    for wide, dtype in ((False, jnp.float32), (True, jnp.float64)):
+        with jax.enable_x64(wide):
+            worlds = jax.eval_shape(jax.vmap(world, (None, 0)), keys.of_seed(0), jnp.arange(3, dtype=jnp.int32))
+            assert [x.shape for x in worlds] == [(3, states, 4, states), (3, states, 4), (3, states)]
+            assert {x.dtype for x in worlds} == {jnp.dtype(dtype)}
+
+
 def test_synthetic_rows_are_uniform_on_the_simplex():
     rows = synthetic.simplex_rows(keys.of_seed(0), (20000, 5))
     np.testing.assert_allclose(rows.mean(0), 0.2, atol=0.005)
-    np.testing.assert_allclose(jnp.var(rows, axis=0), 4 / (25 * 6), atol=0.001)  # Dirichlet(1): (n-1)/(n^2 (n+1))
+    np.testing.assert_allclose(np.var(rows, axis=0), 4 / (25 * 6), atol=0.001)  # Dirichlet(1): (n-1)/(n^2 (n+1))
 
 
 def test_highly_heterogeneous_synthetic_gate():
@@ -109,7 +129,7 @@ def test_highly_heterogeneous_grid_world():
     np.testing.assert_array_equal(worlds.reward.sum(2)[0], [0] * 8 + [4, 4])
     # either type alone can collect for ever from every cell
     for world in (jax.tree.map(lambda x, i=i: x[i], worlds) for i in (0, 1)):
-        _, v = solvers.optimal(world, 0.95)
+        _, v = jax.jit(solvers.optimal)(world, 0.95)
         assert float(jnp.min(v)) > 5.0
 
 

@@ -64,7 +64,7 @@ def test_unknown_conventions_are_refused():
 
 def test_fig1b_tiny_run_is_judged(tmp_path):
     claims, figures = run("labbi2025/fig1b", tmp_path / "run", rounds=4, every=2, batch=2, instance="published")
-    assert len(claims) == 5
+    assert len(claims) == 8
     assert {claim.verdict for claim in claims} <= VERDICTS
     assert [claim.verdict for claim in claims[:2]] == ["holds", "holds"]  # the two exact ones
     assert all(isinstance(number, float) for claim in claims for number in claim.numbers.values())

@@ -157,8 +157,8 @@ def belief_mdp(worlds: MDP, weight: Array | None = None, *, limit: int = 2000) -
         if pair not in pairs:
             if len(pairs) >= limit:
                 raise ValueError(
-                    f"more than limit={limit} pairs of state and posterior can be reached; the belief MDP needs "
-                    "finitely many, as deterministic kernels give; raise `limit`, or bound the value by best_agent_aware"
+                    f"more than limit={limit} pairs of state and posterior can be reached; this needs "
+                    "finitely many, as deterministic kernels give; raise `limit`, or bound it by best_agent_aware"
                 )
             pairs[pair] = len(beliefs)
             beliefs.append((state, belief))

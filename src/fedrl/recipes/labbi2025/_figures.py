@@ -13,7 +13,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from fedrl.recipes.labbi2025 import _family as family
 from fedrl.recipes.labbi2025._family import FED_Q, FEDPG, Task
-from fedrl.recipes.labbi2025._speed_up import Settings, _control, _name, ends
+from fedrl.recipes.labbi2025._speed_up import Settings, arm_name, control_name, ends
 from fedrl.recipes.recipe import Outcome
 
 COLOURS = ("#4477AA", "#228833", "#CC6677", "#AA3377", "#CCBB44")
@@ -24,19 +24,21 @@ def speed_up(config: Settings, arms: dict[str, Outcome], folder: Path, task: Tas
     """A column for each variant; above J as in the paper, below how much of what can be learnt is still missing."""
     figure, axes = plt.subplots(2, 3, figsize=(11, 6.4), sharex=True, sharey="row", layout="constrained")
     for (top, bottom), method in zip(axes.T, FEDPG, strict=True):
+        top.set(title=method, xscale="log", yscale="log")
+        bottom.set(xlabel="round", yscale="log")
         for count, colour in zip(config.clients, COLOURS, strict=False):
             limits = ends(config, task, count)
-            rounds, returns = _learning(arms[_name(method, count)])
+            rounds, returns = _learning(arms[arm_name(method, count)])
             _line(top, rounds, returns, colour, f"M = {count}, step {config.eta * count:g}")
             _line(bottom, rounds, 1.0 - limits.share(returns), colour)
             top.axhline(limits.best, color=colour, linewidth=0.8, linestyle=":")
         if config.control:
-            rounds, returns = _learning(arms[_control(method, config)])
+            rounds, returns = _learning(arms[control_name(method, config)])
             few, many = min(config.clients), max(config.clients)
             _line(top, rounds, returns, "0.5", f"M = {few}, step {config.eta * many:g}")
             _line(bottom, rounds, 1.0 - ends(config, task, few).share(returns), "0.5")
-        top.set(title=method, xscale="log", yscale="log")
-        bottom.set(xlabel="round", yscale="log")
+    lowest = min(line.get_ydata().min() for axis in axes[1] for line in axis.get_lines())
+    axes[1, 0].set_ylim(bottom=max(0.5 * lowest, 1e-5))
     axes[0, 0].set_ylabel("J (dotted: best deterministic)")
     axes[1, 0].set_ylabel("share of J still missing")
     axes[0, 0].yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0)))

@@ -113,16 +113,24 @@ def claims(config: Settings, arms: dict[str, Outcome], instances: Instances) -> 
             {"J": mean, "J se": error, "J of the best seed": float(greedy.max()), "deterministic": exact.deterministic},
         )
     )
-    return found + [_better(name, arms[name], arms[FED_Q], exact) for name in FEDPG]
+    for name in FEDPG:
+        found += [_better(name, arms[name], arms[FED_Q]), _beyond(name, arms[name], exact)]
+    return found
 
 
-def _better(name: str, outcome: Outcome, other: Outcome, exact: Known) -> Claim:
+def _better(name: str, outcome: Outcome, other: Outcome) -> Claim:
     gap, error = family.difference(outcome.final(), other.final())
     mean, mean_error = family.mean_se(outcome.final())
-    above, above_error = mean - exact.deterministic, mean_error
     numbers = {"J": mean, "J se": mean_error, "difference": gap, "difference se": error}
-    numbers |= {"above the best deterministic": above, "above the best deterministic se": above_error}
     return Claim(f"{name} ends above {FED_Q}", family.sign(gap, error), numbers)
+
+
+def _beyond(name: str, outcome: Outcome, exact: Known) -> Claim:
+    """What `_better` is meant to show, whatever Fed-Q-learning made of the instance."""
+    gap, error = family.mean_se(outcome.final() - exact.deterministic)
+    reached = (gap + exact.deterministic - exact.uniform) / (exact.stationary - exact.uniform)
+    numbers = {"difference": gap, "difference se": error, "share from uniform to best stationary": reached}
+    return Claim(f"{name} ends above every deterministic policy", family.sign(gap, error), numbers)
 
 
 def draw(config: Settings, arms: dict[str, Outcome], folder: Path, instances: Instances) -> list[Path]:

@@ -12,7 +12,7 @@ SHOWS = "linear speed-up of S-, RS- and b-RS-FedPG on Synthetic, mildly heteroge
 MINUTES = 1.0
 SEEDS = 4
 PAPER_SEEDS = 4
-PAPER_SIZE = _speed_up.PAPER_SIZE
+PAPER_SIZE = _speed_up.PAPER_SIZE | {"control": True}
 
 
 @dataclass(frozen=True)

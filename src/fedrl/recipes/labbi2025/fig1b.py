@@ -1,6 +1,5 @@
 """Labbi et al. 2025, Fig. 1b: the FedPG variants against Fed-Q-learning on the highly heterogeneous Synthetic."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fedrl.environments import seven_state, synthetic
@@ -13,12 +12,8 @@ MINUTES = 1.0
 SEEDS = 4
 PAPER_SEEDS = 4
 PAPER_SIZE = _gate.PAPER_SIZE
+Config = _gate.Settings
 INSTANCES = _gate.Instances("Synthetic", synthetic.highly_heterogeneous, seven_state.synthetic, synthetic.GAMMA)
-
-
-@dataclass(frozen=True)
-class Config(_gate.Settings):
-    pass
 
 
 def build(config: Config) -> dict[str, Arm]:

@@ -1,6 +1,5 @@
 """Labbi et al. 2025, Fig. 1c: the FedPG variants against Fed-Q-learning on the highly heterogeneous GridWorld."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fedrl.environments import grid_world, seven_state
@@ -13,12 +12,8 @@ MINUTES = 1.0
 SEEDS = 4
 PAPER_SEEDS = 4
 PAPER_SIZE = _gate.PAPER_SIZE
+Config = _gate.Settings
 INSTANCES = _gate.Instances("GridWorld", grid_world.highly_heterogeneous, seven_state.grid_world, grid_world.GAMMA)
-
-
-@dataclass(frozen=True)
-class Config(_gate.Settings):
-    pass
 
 
 def build(config: Config) -> dict[str, Arm]:

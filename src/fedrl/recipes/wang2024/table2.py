@@ -4,6 +4,7 @@ The paper gives N = 20, five states and actions, gamma 0.9, K = 32, eta = 0.05, 
 horizon, global step, first logits or u_0; the defaults here are ours, and `docs/reproductions.md` sweeps them.
 """
 
+import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -104,7 +105,7 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 def _order_claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
     """For each pair of neighbouring beta: the smaller is above the larger, in every kappa, seed by seed."""
     betas, found = sorted(config.betas), []
-    for small, large in zip(betas[:-1], betas[1:], strict=True):
+    for small, large in itertools.pairwise(betas):
         z, numbers = [], {}
         for kappa in config.kappas:
             gap = arms[name(small, kappa)].final() - arms[name(large, kappa)].final()
