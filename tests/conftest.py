@@ -2,5 +2,8 @@
 
 import jax
 
+from fedrl.engines import cache
+
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+cache.enable()

@@ -52,7 +52,9 @@ def home(fedrl, tmp_path_factory) -> Path:
 
 
 def contents(folder: Path) -> dict:
-    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
+    """All names and bytes but those of the lock, which names the process that held it last."""
+    files = (path for path in sorted(folder.rglob("*")) if path.name != ".lock")
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in files}
 
 
 def policies(run: Path) -> dict[str, bytes]:
@@ -82,7 +84,7 @@ def refused(fedrl, cwd: Path, *arguments: object) -> str:
         (["run", "--set", "rounds=many"], "setting rounds wants a whole number (now"),
         (["run", "--set", "rounds=inf"], "got 'inf'; try --set rounds="),
         (["run", "--set", "rounds"], "--set wants key=value, got 'rounds'; try --set rounds=100"),
-        (["run", "--set", "rounds=0"], "wants 1 round or more, got 0"),
+        (["run", "--set", "rounds=0"], "wants at least 1 round, got 0"),
         (["run", "--seeds", "0"], "`fedrl run --help` shows what it takes"),
         (["run", "--seed", "5000000000"], "seed wants a whole number from 0 to"),
         (["run", "--sed", "1"], "no such option: --sed"),
@@ -201,7 +203,7 @@ def test_stopped_by_ctrl_c_and_resumed_it_ends_with_the_same_bytes(fedrl, enviro
     run = tmp_path / "runs" / "quickstart"
     assert not (run / "finished.json").exists()
     assert "holds this run, unfinished; pass --resume" in refused(fedrl, tmp_path, *long, "--out", "runs/quickstart")
-    assert "is not finished" in refused(fedrl, tmp_path, "verify", "runs/quickstart")
+    assert "has no finished arm" in refused(fedrl, tmp_path, "verify", "runs/quickstart")
 
     again = fedrl(*shlex.split(err.split(": ")[1])[1:], cwd=tmp_path)
     assert again.code == 0, again.err

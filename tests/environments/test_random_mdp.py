@@ -73,7 +73,8 @@ def test_masks_have_the_stated_density():
 
 def test_a_client_is_a_function_of_its_id_alone_jitted_and_vmapped_or_not():
     world = random_mdp.dense(4, 3, 0.3)
-    together = jax.jit(jax.vmap(world, (None, 0)))(keys.of_seed(9), jnp.array([3, 1], jnp.int32))
+    traced = jax.jit(lambda kappa, ids: jax.vmap(random_mdp.dense(4, 3, kappa), (None, 0))(keys.of_seed(9), ids))
+    together = traced(0.3, jnp.array([3, 1], jnp.int32))
     alone = world(keys.of_seed(9), 3)
     for one, stack in zip(alone, together, strict=True):
         np.testing.assert_allclose(one, stack[0], rtol=1e-6)

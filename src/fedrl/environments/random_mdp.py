@@ -5,7 +5,8 @@ returns `world(key, client_id) -> MDP`, a pure function of both, so a population
 
 Unlike the paper, which says only "element-wisely Bernoulli distributed", there are three generators here: `dense` fits
 its main text, `orthogonal` and `sparse` are the two Bernoulli ones of Jin et al. With `nominal_first=True` client 0
-is the nominal world itself, as in Jin et al.'s experiments; by default it is perturbed like every other.
+is the nominal world itself, as in Jin et al.'s experiments; by default it is perturbed like every other. `kappa` may be
+traced, so a grid of it is one program.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.core import Tracer
 
 from fedrl import keys
 from fedrl.environments.finite import MDP
@@ -21,12 +23,12 @@ World = Callable[[keys.Key, int | Array], MDP]
 Mask = Callable[[keys.Key, tuple[int, ...]], Array]
 
 
-def dense(states: int = 5, actions: int = 5, kappa: float = 0.0, *, nominal_first: bool = False) -> World:
+def dense(states: int = 5, actions: int = 5, kappa: float | Array = 0.0, *, nominal_first: bool = False) -> World:
     """Every entry of every kernel uniform, rows normalised. kappa = 0: all clients alike."""
     return _mixture(_everywhere, _everywhere, states, actions, kappa, nominal_first)
 
 
-def orthogonal(states: int = 5, actions: int = 5, kappa: float = 0.0, *, nominal_first: bool = False) -> World:
+def orthogonal(states: int = 5, actions: int = 5, kappa: float | Array = 0.0, *, nominal_first: bool = False) -> World:
     """The nominal kernel lives on a Bernoulli(1/2) mask, all the others on its complement.
 
     At kappa = 1 a client's rows therefore share no successor with the nominal ones. A row whose mask came out all zeros
@@ -44,7 +46,7 @@ def orthogonal(states: int = 5, actions: int = 5, kappa: float = 0.0, *, nominal
 
 
 def sparse(
-    states: int = 5, actions: int = 5, kappa: float = 1.0, *, density: float = 0.2, nominal_first: bool = False
+    states: int = 5, actions: int = 5, kappa: float | Array = 1.0, *, density: float = 0.2, nominal_first: bool = False
 ) -> World:
     """Each kernel has its own Bernoulli(density) mask. kappa = 1, the default: no mixing, as in Jin et al.
 
@@ -65,7 +67,7 @@ def _mixture(
     own_mask: Mask,
     states: int,
     actions: int,
-    kappa: float,
+    kappa: float | Array,
     nominal_first: bool,
     private: bool = False,
 ) -> World:
@@ -101,5 +103,5 @@ def _one_entry(key: keys.Key, shape: tuple[int, ...]) -> Array:
 
 def _fraction(name: str, number: float | Array) -> None:
     """Only numbers known now can be checked; one that is given at run time was checked by whoever gave it."""
-    if not isinstance(number, jax.core.Tracer) and not 0.0 <= number <= 1.0:
+    if not isinstance(number, Tracer) and not 0.0 <= number <= 1.0:
         raise ValueError(f"{name} must lie in [0, 1], got {number}; it is a share, so try e.g. {name}=0.5")

@@ -51,13 +51,17 @@ def speed_up(config: Settings, arms: dict[str, Outcome], folder: Path, task: Tas
 def gate(arms: dict[str, Outcome], folder: Path, title: str, lines: dict[str, float]) -> list[Path]:
     """J of every arm on linear axes, as in Figures 1b and 1c, and horizontal `lines` at known values."""
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
-    for (name, outcome), colour in zip(arms.items(), COLOURS, strict=False):
+    seen = list(lines.values())
+    for shift, ((name, outcome), colour) in enumerate(zip(arms.items(), COLOURS, strict=False)):
         rounds, returns = family.curve(outcome)
         apart = max(len(rounds) // 12, 1)
-        _line(axes, rounds, returns, colour, name, marker=MARKERS.get(name), markevery=apart, markersize=5)
+        places = (shift * apart // 4, apart)  # so that curves that coincide can be told apart
+        _line(axes, rounds, returns, colour, name, marker=MARKERS.get(name), markevery=places, markersize=5)
+        seen += returns.mean(axis=1)[1:].tolist()
     for (name, value), style in zip(lines.items(), ("--", ":", "-."), strict=False):
         axes.axhline(value, color="0.2", linewidth=1.0, linestyle=style, label=f"{name}: {value:.4g}")
-    axes.set(xlabel="round", ylabel="J")
+    margin = 0.05 * (max(seen) - min(seen))  # round 0 may lie outside: Fed-Q-learning starts with an arbitrary action
+    axes.set(xlabel="round", ylabel="J", ylim=(min(seen) - margin, max(seen) + margin))
     axes.legend(fontsize="small", loc="best")
     return [_save(figure, folder / "return.png", title)]
 
