@@ -14,8 +14,9 @@ import pytest
 from fedrl.cli.comparing import t_quantile
 from fedrl.cli.progress import Tracker, sparkline
 from fedrl.recipes import recipe as recipes
+from fedrl.recipes import running
 
-TINY = ("--set", "rounds=3", "--seeds", "2")  # --seeds 2 everywhere: one set of compiled programs serves all tests
+TINY = ("--set", "rounds=40", "--seeds", "2")  # --seeds 2 everywhere: one set of compiled programs serves all tests
 
 
 class Answer(NamedTuple):
@@ -26,9 +27,8 @@ class Answer(NamedTuple):
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory) -> dict[str, str]:
-    """One compilation cache for all processes; XLA optimises little, because compiling is most of what they do."""
-    cache = tmp_path_factory.getbasetemp() / "cache"
-    return os.environ | {"XDG_CACHE_HOME": str(cache), "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    """One compilation cache for all processes, because compiling is most of what they do."""
+    return os.environ | {"XDG_CACHE_HOME": str(tmp_path_factory.getbasetemp() / "cache")}
 
 
 @pytest.fixture(scope="session")
@@ -82,16 +82,13 @@ def refused(fedrl, cwd: Path, *arguments: object) -> str:
         (["run", "quikstart"], "there is no recipe 'quikstart'; did you mean quickstart?"),
         (["run", "--set", "round=3"], "quickstart has no setting 'round'; did you mean rounds?"),
         (["run", "--set", "rounds=many"], "setting rounds wants a whole number (now"),
-        (["run", "--set", "rounds=inf"], "got 'inf'; try --set rounds="),
         (["run", "--set", "rounds"], "--set wants key=value, got 'rounds'; try --set rounds=100"),
-        (["run", "--set", "rounds=0"], "wants at least 1 round, got 0"),
+        (["run", "--set", "gamma=1.5"], "gamma must lie strictly between 0 and 1, got 1.5"),
         (["run", "--seeds", "0"], "`fedrl run --help` shows what it takes"),
         (["run", "--seed", "5000000000"], "seed wants a whole number from 0 to"),
         (["run", "--sed", "1"], "no such option: --sed"),
         (["run", "missing.toml"], "cannot read missing.toml (No such file or directory)"),
-        (["run", "--out", "/proc/fedrl", *TINY], "cannot write a run to /proc/fedrl"),
         (["run", "--resume", *TINY], "no unfinished run of quickstart with these settings under runs/; pass --out"),
-        (["rn"], "no such command 'rn'"),
         (["verify", "missing"], "cannot read missing"),
         (["plot", "missing"], "missing is no run's folder"),
         (["compare"], "missing argument"),
@@ -107,7 +104,6 @@ def test_bad_input_is_one_sentence(fedrl, tmp_path, arguments, expected):
         ('recipe = "quickstart"\nsede = 3\n', "has a key 'sede'; a run.toml has recipe, seed, seeds and [config]"),
         ('recipe = "quickstart"\n[config]\nround = 3\n', "has no setting 'round'; did you mean rounds?"),
         ('recipe = "quickstart"\nseed = "three"\n', "seed in mine.toml wants a whole number, got 'three'"),
-        ("seed = 3\n", "names no recipe; begin it with"),
         ("recipe = \n", "mine.toml is not valid TOML"),
     ],
 )
@@ -116,22 +112,23 @@ def test_a_bad_file_is_one_sentence(fedrl, tmp_path, text, expected):
     assert expected in refused(fedrl, tmp_path, "run", "mine.toml")
 
 
-def test_an_impossible_federation_leaves_no_folder(fedrl, tmp_path):
-    assert "clients" in refused(fedrl, tmp_path, "run", "--set", "clients=0")
+def test_numbers_that_no_run_can_have_are_refused():
+    quickstart = recipes.load("quickstart")
+    with pytest.raises(recipes.RecipeError, match=r"wants a whole number .* got 'inf'; try --set rounds="):
+        recipes.configure(quickstart, paper=False, overrides={"rounds": "inf"})
+    with pytest.raises(recipes.RecipeError, match="wants at least 1 round, got 0"):
+        running.check(running.order("quickstart", overrides={"rounds": 0}))
 
 
 def test_a_folder_that_is_not_free_is_left_alone(fedrl, home):
     (home / "thesis").mkdir()
     (home / "thesis" / "thesis.tex").write_text("years of work")
-    assert "under-a-file" in refused(fedrl, home, "run", *TINY, "--out", "answer.json/under-a-file")
+    message = refused(fedrl, home, "run", *TINY, "--out", "answer.json/under-a-file")
+    assert "cannot write a run to answer.json/under-a-file (Not a directory); pass an --out folder" in message
     assert "holds other files (thesis.tex)" in refused(fedrl, home, "run", *TINY, "--out", "thesis")
     assert "holds this run, finished; pass --resume" in refused(fedrl, home, "run", *TINY, "--out", "runs/quickstart")
-    for more in ([], ["--resume"]):
-        message = refused(fedrl, home, "run", *TINY, "--seed", 9, "--out", "runs/quickstart", *more)
-        assert "holds a different run (seed is 0 there, 9 here); pass another --out" in message
-
-
-def test_a_figure_wants_a_format_that_exists(fedrl, home):
+    message = refused(fedrl, home, "run", *TINY, "--seed", 9, "--out", "runs/quickstart", "--resume")
+    assert "holds a different run (seed is 0 there, 9 here); pass another --out" in message
     assert "ends in .png, .svg, .pdf, got answer.json" in refused(
         fedrl, home, "plot", "runs/quickstart", "--out", "answer.json"
     )
@@ -139,7 +136,6 @@ def test_a_figure_wants_a_format_that_exists(fedrl, home):
 
 def test_help_and_recipes(fedrl, tmp_path):
     assert "fedrl run --resume --out" in fedrl("run", "--help", cwd=tmp_path).out
-    assert "compare" in fedrl(cwd=tmp_path).out
     listed = json.loads(fedrl("recipes", "--json", cwd=tmp_path).out)
     assert [row["name"] for row in listed] == recipes.names()
     assert set(listed[0]) == {"name", "paper", "shows", "minutes", "seeds"}
@@ -150,16 +146,13 @@ def test_help_and_recipes(fedrl, tmp_path):
 def test_run_verify_plot_compare(fedrl, home):
     said = json.loads((home / "answer.json").read_text())
     assert (said["run"], said["recipe"], said["seeds"]) == ("runs/quickstart", "quickstart", 2)
-    assert all(arm["rounds"] == 3 and arm["se"] >= 0 for arm in said["arms"].values())
+    assert all(arm["rounds"] == 40 and arm["se"] >= 0 for arm in said["arms"].values())
     assert all((home / figure).stat().st_size > 10_000 for figure in said["figures"])
 
     run = home / "runs" / "quickstart"
     (run / "verdict.json").unlink()
     verdict = json.loads(fedrl("verify", run, "--json", cwd=home).out)
     assert verdict["claims"] == said["claims"] == json.loads((run / "verdict.json").read_text())
-    shown = fedrl("verify", run, cwd=home)
-    assert shown.code == 0
-    assert all(claim["text"].split()[0] in shown.out for claim in verdict["claims"])
 
     (home / said["figures"][0]).unlink()
     assert fedrl("plot", run, cwd=home).code == 0
@@ -182,18 +175,17 @@ def test_a_run_repeated_from_its_file_ends_with_the_same_bytes(fedrl, home):
     assert answer.code == 0, answer.err
     assert "runs/quickstart-2" in answer.out  # the next free name
     assert "final return" in answer.out
+    claims = json.loads((home / "runs" / "quickstart" / "verdict.json").read_text())
+    assert answer.out.count("undecided: ") + answer.out.count("holds: ") + answer.out.count("hold: ") == len(claims)
     assert policies(home / "runs" / "quickstart-2") == policies(home / "runs" / "quickstart")
 
 
-def test_stopped_by_ctrl_c_and_resumed_it_ends_with_the_same_bytes(fedrl, environment, tmp_path):
-    long = ("run", "--set", "rounds=200", "--seeds", "2")
-    before = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # not ignored, even where the tests are started with &
-    command = [sys.executable, "-m", "fedrl.cli", *long]
+def test_stopped_by_ctrl_c_and_resumed_it_ends_with_the_same_bytes(fedrl, environment, home, tmp_path):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # not ignored, as it is in a job started with &
+    command = [sys.executable, "-m", "fedrl.cli", "run", *TINY]
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=-1, stderr=-1, text=True) as process:
         assert process.stdout is not None
-        while "round 1/200" not in process.stdout.readline():
+        while "round 1/40" not in process.stdout.readline():
             assert process.poll() is None
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
@@ -202,13 +194,13 @@ def test_stopped_by_ctrl_c_and_resumed_it_ends_with_the_same_bytes(fedrl, enviro
     assert err == "Stopped; nothing is lost. Go on with: fedrl run --resume --out runs/quickstart\n"
     run = tmp_path / "runs" / "quickstart"
     assert not (run / "finished.json").exists()
-    assert "holds this run, unfinished; pass --resume" in refused(fedrl, tmp_path, *long, "--out", "runs/quickstart")
+    message = refused(fedrl, tmp_path, "run", *TINY, "--out", "runs/quickstart")
+    assert "holds this run, unfinished; pass --resume" in message
     assert "has no finished arm" in refused(fedrl, tmp_path, "verify", "runs/quickstart")
 
     again = fedrl(*shlex.split(err.split(": ")[1])[1:], cwd=tmp_path)
     assert again.code == 0, again.err
-    assert fedrl(*long, "--out", "undisturbed", cwd=tmp_path).code == 0
-    assert policies(run) == policies(tmp_path / "undisturbed")
+    assert policies(run) == policies(home / "runs" / "quickstart")
 
 
 def test_progress_tells_speed_and_time_left():

@@ -35,8 +35,7 @@ fedrl.train(method, federation, rounds={ROUNDS}, seeds=2, every=7, engine=engine
 @pytest.fixture(scope="module")
 def start(tmp_path_factory):
     """Starts the run in a folder. All processes share a compilation cache, so that a restart costs little."""
-    cache = tmp_path_factory.getbasetemp() / "cache"
-    environment = os.environ | {"XDG_CACHE_HOME": str(cache), "XLA_FLAGS": "--xla_backend_optimization_level=0"}
+    environment = os.environ | {"XDG_CACHE_HOME": str(tmp_path_factory.getbasetemp() / "cache")}
 
     def process(folder: Path) -> subprocess.Popen:
         command = [sys.executable, "-c", SCRIPT, str(folder)]
@@ -101,7 +100,10 @@ def test_killed_at_random_instants(start, undisturbed, tmp_path):
             kills += kill(process, folder, rounds=0 if early else chance.randint(1, 12), delay=wait)
     said = complete(start, folder)
     assert kills >= KILLS - 2, f"only {kills} kills hit a living process; raise ROUNDS"
-    assert "passed over" not in said  # a kill leaves litter, never a damaged checkpoint
+    passed_over = [line for line in said.splitlines() if line.startswith("checkpoint passed over")]
+    assert all(
+        "it was never finished" in line for line in passed_over
+    )  # a kill leaves litter, never a false checkpoint
     assert results(folder) == undisturbed
     check_log(folder)
     assert not list(folder.rglob(".*.tmp"))
@@ -143,7 +145,7 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(
     victim = newest.with_suffix(suffix)
     victim.write_bytes(damage(victim.read_bytes()))
     said = complete(start, folder)
-    assert said.startswith(f"checkpoint passed over: {victim.name}: ")
+    assert f"checkpoint passed over: {victim.name}: " in said
     assert f"going on from round {int(before.stem.removeprefix('round-'))}\n" in said
     assert results(folder) == undisturbed
     check_log(folder)
@@ -154,6 +156,6 @@ def test_all_checkpoints_damaged_means_from_the_start(start, undisturbed, halfwa
     found = checkpoints(folder)
     for file in found:
         file.write_bytes(flip(file.read_bytes()))
-    assert complete(start, folder).count("going on from the start\n") == len(found)
+    assert complete(start, folder).count("; going on from the start\n") >= len(found)
     assert results(folder) == undisturbed
     check_log(folder)

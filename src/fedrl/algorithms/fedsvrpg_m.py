@@ -26,6 +26,7 @@ def fedsvrpg_m(
     batch: int = 1,
     server_step: float = 1.0,
     first_batch: int = 0,
+    corrected: bool = True,
     policy: BuildPolicy = softmax_table(),
     participation: Participation = everyone(),
 ) -> Method:
@@ -33,6 +34,7 @@ def fedsvrpg_m(
 
     `server_step` is lambda / (eta K): 1 adds the mean displacement, as FedAvg does; beta = 1 then is FedAvg.
     u_0 is the mean gradient of `first_batch` episodes per client at theta_0 (Theorem 6.4: `theorem_batch`), zero if 0.
+    corrected=False is heavy-ball momentum instead of Eq. (4).
     """
     if not 0.0 < beta <= 1.0:
         raise ValueError(f"beta must lie in (0, 1], got {beta}; 1 is plain averaging")
@@ -51,7 +53,9 @@ def fedsvrpg_m(
             choose=participation(federation),
             send=lambda server, client_id: server,
             local=ascend(
-                svrpg(beta=beta, horizon=horizon, batch=batch)(environment, acting), eta=eta, local_steps=local_steps
+                svrpg(beta=beta, horizon=horizon, batch=batch, corrected=corrected)(environment, acting),
+                eta=eta,
+                local_steps=local_steps,
             ),
             combine=mean,
             receive=receive,

@@ -5,6 +5,7 @@ over="vmap" batches both and is the fast one; sums inside vectorised loops may r
 tolerance. Either way at most `lanes` client copies are in flight, so memory stays bounded however many are asked for.
 """
 
+import os
 from collections.abc import Callable
 
 import jax
@@ -83,7 +84,11 @@ def fused(over: str = "map", *, lanes: int = 2048) -> Engine:
             return over_seeds(lambda s: observe(shared, s), state)
 
         def play(state: State, first: int, rounds: int) -> tuple[State, Metrics]:
-            state, metrics = advance(shared, state, jnp.int32(first), jnp.int32(rounds))
+            parts = _split(state, _cores(over, jax.tree.leaves(state)[0].shape[0]))
+            done = [
+                advance(shared, part, jnp.int32(first), jnp.int32(rounds)) for part in parts
+            ]  # dispatched, not awaited
+            state, metrics = done[0] if len(done) == 1 else jax.tree.map(lambda *x: jnp.concatenate(x), *done)
             return state, jax.tree.map(lambda x: x[:, :rounds], metrics)
 
         return Play(
@@ -122,6 +127,16 @@ def _each(over: str, lanes: int) -> Callable:
         return jax.vmap(function)(stack) if count <= lanes else jax.lax.map(function, stack, batch_size=lanes)
 
     return each
+
+
+def _cores(over: str, seeds: int) -> int:
+    """Into how many equal parts to divide the seeds, so that each core has a program of its own to run."""
+    return max(n for n in range(1, (os.cpu_count() or 1) + 1) if seeds % n == 0) if over == "vmap" else 1
+
+
+def _split(stack: Tree, parts: int) -> list[Tree]:
+    count = jax.tree.leaves(stack)[0].shape[0] // parts
+    return [jax.tree.map(lambda x, i=i: x[i * count : (i + 1) * count], stack) for i in range(parts)]
 
 
 def _cohort_size(exchange: Exchange, algorithm: Algorithm) -> int:

@@ -80,7 +80,7 @@ def _mixture(
         nominal = masked_rows(keys.of(key, "nominal"), nominal_mask(key, shape))
         own = masked_rows(client, own_mask(client if private else key, shape))
         share = jnp.where(nominal_first & (jnp.asarray(client_id) == 0), 0.0, kappa).astype(own.dtype)
-        reward = jax.random.uniform(keys.of(key, "reward"), (states, actions))
+        reward = jax.random.uniform(keys.of(key, "reward"), (states * actions,)).reshape(states, actions)
         return MDP(share * own + (1.0 - share) * nominal, reward, jnp.full(states, 1.0 / states))
 
     return world
@@ -88,7 +88,7 @@ def _mixture(
 
 def masked_rows(key: keys.Key, mask: Array) -> Array:
     """Uniform weights on (0, 1] where `mask` holds, normalised over the last axis."""
-    weight = jnp.where(mask, 1.0 - jax.random.uniform(key, mask.shape), 0.0)
+    weight = jnp.where(mask, 1.0 - jax.random.uniform(key, (mask.size,)).reshape(mask.shape), 0.0)
     return weight / jnp.sum(weight, axis=-1, keepdims=True)
 
 

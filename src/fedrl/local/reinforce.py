@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from fedrl import trees
 from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
 from fedrl.rollouts.traced import Trajectory, rollout
@@ -33,7 +34,7 @@ def reinforce(
             seen = rollout(environment, policy, theta, client.world, key, horizon=horizon, batch=batch)
             to_go = reward_to_go(environment, policy, theta, seen, lam=lam, bit_discount=bit_discount)
             weight = jnp.full((batch,), 1.0 / batch, to_go.dtype)
-            return score_sum(policy, theta, seen, to_go, weight), env_steps(seen)
+            return scores(policy, theta, seen, to_go)(theta, weight), env_steps(seen)
 
         return direction
 
@@ -69,14 +70,32 @@ def reward_to_go(
     return jax.lax.stop_gradient(jax.lax.cumsum(flat, axis=1, reverse=True).reshape(earned.shape))
 
 
-def score_sum(policy: Policy, theta: Tree, seen: Trajectory, credit: Array, weight: Array) -> Tree:
-    """Sum over episodes b of weight[b] times the sum over decisions of credit * grad log pi, at `theta`."""
+def scores(policy: Policy, theta: Tree, seen: Trajectory, credit: Array) -> Callable[[Tree, Array], Tree]:
+    """The function (theta, weight [B]) -> sum over episodes b of weight[b] times their sum of credit * grad log pi.
 
-    def surrogate(theta: Tree) -> Array:
-        log_probs = policy.log_probs(theta, seen.obs, seen.choice)
-        return jnp.sum((weight[:, None] * seen.alive.astype(weight.dtype))[..., None] * credit * log_probs)
+    Where observations and choices are finite the sum over time is done here, once, into a table [B, S, C, k], whatever
+    number of parameters it is then asked at.
+    """
+    credit = credit * seen.alive[..., None].astype(credit.dtype)
 
-    return jax.grad(surrogate)(theta)
+    def surrogate(theta: Tree, weight: Array) -> Array:
+        return jnp.sum(weight[:, None, None] * credit * policy.log_probs(theta, seen.obs, seen.choice))
+
+    if policy.table is None:
+        return jax.grad(surrogate)
+    table = policy.table
+    states, choices, k = jax.eval_shape(table, theta).shape
+
+    def episode(index: Array, credit: Array) -> Array:
+        return jnp.zeros((states * choices, k), credit.dtype).at[index].add(credit)
+
+    tables = jax.vmap(episode)(seen.obs * choices + seen.choice, credit).reshape(-1, states, choices, k)
+
+    def at(theta: Tree, weight: Array) -> Tree:
+        (gradient,) = jax.vjp(table, theta)[1](trees.weighted_sum(weight, tables))
+        return gradient
+
+    return at
 
 
 def env_steps(seen: Trajectory) -> Array:

@@ -10,7 +10,7 @@ from jax import Array
 from fedrl import trees
 from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
-from fedrl.local.reinforce import Direction, env_steps, reward_to_go, score_sum
+from fedrl.local.reinforce import Direction, env_steps, reward_to_go, scores
 from fedrl.rollouts.traced import Trajectory, rollout
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
@@ -24,10 +24,14 @@ class Anchor(NamedTuple):
     u: Tree
 
 
-def svrpg(*, beta: float, horizon: int, batch: int = 1) -> Callable[[Environment, Policy], Direction]:
+def svrpg(
+    *, beta: float, horizon: int, batch: int = 1, corrected: bool = True
+) -> Callable[[Environment, Policy], Direction]:
     """beta g(theta) + (1 - beta) [u + g(theta) - w g(theta_prev)] from episodes sampled under `theta`.
 
-    beta = 1 is plain REINFORCE. The paper samples one episode per local step (`batch` = 1).
+    beta = 1 is plain REINFORCE. The paper samples one episode per local step (`batch` = 1). corrected=False leaves the
+    term -w g(theta_prev) out: not the paper's method but heavy-ball momentum, whose steps add up to 1 / beta; it is here
+    because it alone gives the order that the paper's Table 2 prints (docs/reproductions.md).
     """
 
     def build(environment: Environment, policy: Policy) -> Direction:
@@ -35,11 +39,14 @@ def svrpg(*, beta: float, horizon: int, batch: int = 1) -> Callable[[Environment
             seen = rollout(environment, policy, theta, client.world, key, horizon=horizon, batch=batch)
             to_go = reward_to_go(environment, policy, theta, seen)
             mean = jnp.full((batch,), 1.0 / batch, to_go.dtype)
-            g = score_sum(policy, theta, seen, to_go, mean)
+            at = scores(policy, theta, seen, to_go)
+            g = at(theta, mean)
             if beta == 1.0:
                 return g, env_steps(seen)
+            if not corrected:
+                return trees.add(g, trees.scale(1.0 - beta, anchor.u)), env_steps(seen)
             weight = importance_weight(policy, anchor.theta_prev, theta, seen)
-            g_prev = score_sum(policy, anchor.theta_prev, seen, to_go, mean * weight)
+            g_prev = at(anchor.theta_prev, mean * weight)
             # beta g + (1 - beta)(u + g - w g') = g + (1 - beta)(u - w g')
             return trees.add(g, trees.scale(1.0 - beta, trees.subtract(anchor.u, g_prev))), env_steps(seen)
 

@@ -12,7 +12,6 @@ from jax import Array
 
 from fedrl.environments.finite import draw
 from fedrl.environments.protocol import Environment
-from fedrl.policies.softmax import look_up
 from fedrl.types import Policy
 
 
@@ -45,7 +44,7 @@ def bit_softmax() -> Callable[[Environment], Policy]:
 
         def log_probs(theta: Array, obs: Array, choice: Array) -> Array:
             columns = nodes[choice] * 2 + bits[choice]
-            return look_up(log_bits(theta), jnp.broadcast_to(obs[..., None], columns.shape), columns)
+            return log_bits(theta)[obs[..., None], columns]
 
         return Policy(
             init=lambda key: jnp.zeros((states, 2**k - 1, 2)),

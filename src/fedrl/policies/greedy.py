@@ -7,7 +7,6 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl.environments.protocol import Environment
-from fedrl.policies.softmax import look_up
 from fedrl.types import Policy
 
 
@@ -26,7 +25,7 @@ def greedy_table() -> Callable[[Environment], Policy]:
             noise=jax.random.uniform,
             sample=lambda best, obs, u: best[obs],
             action=lambda choice: choice,
-            log_probs=lambda theta, obs, choice: look_up(table(theta)[..., 0], obs, choice)[..., None],
+            log_probs=lambda theta, obs, choice: table(theta)[obs, choice],
             table=table,
             actions=shape[1],
         )

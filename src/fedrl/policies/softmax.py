@@ -22,7 +22,7 @@ def softmax_table(start: Callable[[Key, tuple[int, ...]], Array] | None = None) 
             return jnp.cumsum(jnp.exp(jax.nn.log_softmax(theta)), axis=-1)
 
         def log_probs(theta: Array, obs: Array, choice: Array) -> Array:
-            return look_up(jax.nn.log_softmax(theta), obs, choice)[..., None]
+            return jax.nn.log_softmax(theta)[obs, choice][..., None]
 
         return Policy(
             init=lambda key: jnp.zeros(shape) if start is None else start(key, shape),
@@ -36,11 +36,3 @@ def softmax_table(start: Callable[[Key, tuple[int, ...]], Array] | None = None) 
         )
 
     return build
-
-
-def look_up(table: Array, row: Array, column: Array) -> Array:
-    """table[row, column] as a masked sum: its derivative is a masked sum too, where a gather's is a slow scatter."""
-    flat = table.reshape(-1)
-    index = row * table.shape[1] + column
-    hit = index[..., None] == jnp.arange(flat.size).reshape((1,) * index.ndim + (-1,))
-    return jnp.sum(jnp.where(hit, flat, jnp.zeros((), flat.dtype)), axis=-1)

@@ -64,7 +64,8 @@ def is_published(conventions: str) -> bool:
 
 def stack(world: World, clients: int, world_seed: int) -> MDP:
     """The worlds of clients 0, 1, …; a larger federation contains the smaller ones."""
-    return jax.jit(jax.vmap(lambda i: world(keys.of_seed(world_seed), i)))(jnp.arange(clients))
+    drawn = [world(keys.of_seed(world_seed), jnp.int32(i)) for i in range(clients)]  # no compiling for every size
+    return jax.tree.map(lambda *rows: jnp.stack(rows), *drawn)
 
 
 def from_anywhere(worlds: MDP) -> MDP:

@@ -48,6 +48,7 @@ class Config:
     rounds: int = 16  # R; not published
     horizon: int = 50  # H; not published
     first: str = "theorem"  # u_0: "theorem" (Theorem 6.4's batch) or "zero"; not published
+    corrected: bool = True  # False: momentum without the term -w g(theta_{r-1}) of Eq. (4); not the paper's method
     logits: str = "zero"  # first logits: "zero" or "uniform" on [0, 1]; not published
     generator: str = "dense"  # "dense" (000 §7) or "orthogonal" (Bernoulli masks, 000 E.1)
     over: str = "vmap"  # engine: "vmap" (fast) or "map" (exact)
@@ -86,6 +87,7 @@ def _arm(config: Config, beta: float, kappa: float) -> Arm:
         horizon=config.horizon,
         server_step=config.server_step * beta**config.server_power,
         first_batch=0 if beta == 1.0 else batch,
+        corrected=config.corrected,
         policy=softmax_start(config.logits),
     )
     return Arm(method, federation, config.rounds, fused(config.over), every=max(1, config.rounds // 4))
