@@ -11,11 +11,13 @@ from pathlib import Path
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
+from jax import Array
 
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m, theorem_batch
 from fedrl.engines.fused import fused
 from fedrl.environments import finite, random_mdp
 from fedrl.federation import Federation
+from fedrl.keys import Key
 from fedrl.policies.softmax import softmax_table
 from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
 
@@ -72,9 +74,13 @@ def name(beta: float, kappa: float) -> str:
 def _arm(config: Config, beta: float, kappa: float) -> Arm:
     generator = GENERATORS[config.generator]
     generator(5, 5, kappa)  # complains of a kappa outside [0, 1]
+
+    def world(key: Key, client_id: Array, share: Array) -> finite.MDP:
+        return generator(5, 5, share)(key, client_id)
+
     federation = Federation(
         finite.environment(5, 5, 0.9),
-        lambda key, client_id, kappa: generator(5, 5, kappa)(key, client_id),
+        world,
         clients=config.clients,
         settings=(kappa,),
     )

@@ -1,0 +1,71 @@
+"""What `train` leaves behind: rows, costs, and a run that goes on where it stopped."""
+
+import numpy as np
+import pytest
+from federations import environment, federation
+
+from fedrl import Federation, train
+from fedrl.algorithms.fedavg import pavg
+from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
+from fedrl.engines.fused import fused
+from fedrl.environments import random_mdp
+from fedrl.records import log
+from fedrl.records.measure import exact_return
+from fedrl.selection.participation import uniform
+
+PAVG = pavg(eta=0.1, local_steps=3, horizon=8, batch=2, participation=uniform(2))
+
+
+def test_costs_are_counted(tmp_path):
+    """Two of four clients, 3 steps of 2 episodes of 8: 96 environment steps; theta is 4 x 3 floats each way."""
+    run = train(PAVG, federation(4), rounds=5, out=tmp_path / "run", every=2)
+    last = run.rows[-1]
+    assert (last["round"], last["env_steps"]) == (5, 5 * 2 * 3 * 2 * 8)
+    assert (last["bytes_down"], last["bytes_up"], last["bytes_peer"]) == (5 * 2 * 48, 5 * 2 * 48, 0)
+    assert [row["round"] for row in run.rows if "return" in row] == [0, 2, 4, 5]
+    assert log.read(tmp_path / "run" / "log.jsonl")[-1]["env_steps"] == last["env_steps"]
+    np.testing.assert_allclose(run.returns_by_client().mean(), last["return"], rtol=1e-6)
+
+
+def test_the_opening_and_the_anchor_cost_too():
+    """u_0 asks all four for 5 episodes of 8; then theta, theta_prev and u go down, the displacement up."""
+    method = fedsvrpg_m(beta=0.5, eta=0.1, local_steps=3, horizon=8, first_batch=5)
+    rows = train(method, federation(4), rounds=1).rows
+    assert rows[0]["env_steps"] == 4 * 5 * 8
+    assert rows[1]["env_steps"] - rows[0]["env_steps"] == 4 * 3 * 8
+    assert rows[1]["bytes_down"] - rows[0]["bytes_down"] == 4 * 3 * 48
+    assert rows[1]["bytes_up"] - rows[0]["bytes_up"] == 4 * 48
+
+
+def test_going_on_with_more_rounds(tmp_path):
+    """A finished run asked for more rounds goes on: same bytes as one that was asked for them at once."""
+    train(PAVG, federation(4), rounds=3, out=tmp_path / "run")
+    longer = train(PAVG, federation(4), rounds=7, out=tmp_path / "run")
+    at_once = train(PAVG, federation(4), rounds=7, out=tmp_path / "other")
+    assert np.asarray(longer.theta).tobytes() == np.asarray(at_once.theta).tobytes()
+    assert [row["round"] for row in longer.rows] == list(range(8))
+    assert longer.rows[-1]["env_steps"] == at_once.rows[-1]["env_steps"]
+    policies = [(tmp_path / name / "policy.safetensors").read_bytes() for name in ("run", "other")]
+    assert policies[0] == policies[1]
+
+
+def test_a_million_clients():
+    """Worlds are drawn when a client is asked; nothing is held for the rest."""
+    where = Federation(environment(5, 5, 0.9), random_mdp.dense(5, 5, 0.6), clients=1_000_000)
+    method = pavg(eta=0.05, local_steps=2, horizon=10, participation=uniform(100))
+    run = train(method, where, rounds=2, engine=fused("vmap"), measure=exact_return(uniform(50)))
+    assert run.returns.shape == (1, 50)
+    assert np.isfinite(run.returns).all()
+
+
+def test_learning_is_learning():
+    """Thirty rounds raise the exact return of every seed well above the uniform policy's."""
+    run = train(pavg(eta=0.3, local_steps=5, horizon=15, batch=8), federation(4), rounds=30, seeds=3, engine=fused("vmap"))
+    first, last = (np.asarray(run.rows[i]["return_by_seed"]) for i in (0, -1))
+    assert np.all(last > first + 0.3)
+
+
+@pytest.mark.parametrize("bad", [{"rounds": 0}, {"rounds": 1, "seeds": 0}, {"rounds": 1, "every": 0}])
+def test_nothing_to_do(bad):
+    with pytest.raises(ValueError, match="at least 1"):
+        train(PAVG, federation(4), **bad)
