@@ -60,7 +60,9 @@ def test_a_million_clients():
 
 def test_learning_is_learning():
     """Thirty rounds raise the exact return of every seed well above the uniform policy's."""
-    run = train(pavg(eta=0.3, local_steps=5, horizon=15, batch=8), federation(4), rounds=30, seeds=3, engine=fused("vmap"))
+    run = train(
+        pavg(eta=0.3, local_steps=5, horizon=15, batch=8), federation(4), rounds=30, seeds=3, engine=fused("vmap")
+    )
     first, last = (np.asarray(run.rows[i]["return_by_seed"]) for i in (0, -1))
     assert np.all(last > first + 0.3)
 

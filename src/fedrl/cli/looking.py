@@ -7,6 +7,7 @@ from fedrl.plots import curves, files
 from fedrl.recipes import recipe as recipes
 from fedrl.recipes import running
 from fedrl.records.folder import RunFolder
+from fedrl.records.rows import Row
 
 
 def verify(path: Path, *, as_json: bool) -> None:
@@ -39,7 +40,7 @@ def _own(path: Path) -> list[Path]:
 def _together(paths: list[Path], out: Path | None) -> Path:
     names = reading.names(paths)
     target = files.target(out, paths, "curves")
-    rows = {}
+    rows: dict[str, list[Row]] = {}
     for path, name in zip(paths, names, strict=True):
         found = reading.logs(path)
         rows |= {label if len(paths) > 1 else arm: found[arm] for arm, label in reading.labels(name, found).items()}

@@ -46,8 +46,9 @@ class Tracker:
 
     def __init__(self, arms: list[str], seeds: int, clock: Callable[[], float] = time.monotonic):
         self.arms, self.seeds, self.clock = arms, seeds, clock
-        self.arm, self.returns = "", []
-        self.since, self.first = 0.0, {}
+        self.arm, self.since = "", 0.0
+        self.returns: list[float] = []
+        self.first: Row = {}
 
     def news(self, arm: str, row: Row, rounds: int) -> News:
         if arm != self.arm:

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 
@@ -70,7 +70,7 @@ def build(config: Settings, instances: Instances) -> dict[str, Arm]:
         instances.discount(config),
         family.is_published(config.conventions),
     )
-    steps = {"eta": config.eta, "local_steps": config.local_steps, "published": published}
+    steps: dict[str, Any] = {"eta": config.eta, "local_steps": config.local_steps, "published": published}
     methods = family.fedpg(**steps, horizon=config.horizon, batch=config.batch, lam=config.lam, gamma=gamma)
     methods[FED_Q] = family.fed_q(**steps, samples=config.horizon * config.batch)
     states = worlds.start.shape[-1]

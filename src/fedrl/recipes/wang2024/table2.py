@@ -126,14 +126,14 @@ def _order_claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 
 def _flat_claim(config: Config, arms: dict[str, Outcome]) -> Claim:
-    """The paper's rows vary by up to 0.06 over kappa (but for one outlier); ours may vary by that and 3 SE."""
+    """The paper's rows vary by up to 0.06 over kappa (but for one outlier). Compared seed by seed."""
     beta = min(config.betas)
     final = [arms[name(beta, kappa)].final() for kappa in config.kappas]
-    mean = np.array([x.mean() for x in final])
-    error = max(x.std(ddof=1) / np.sqrt(x.size) if x.size > 1 else np.inf for x in final)
-    spread = float(mean.max() - mean.min())
-    verdict = "undecided" if error > 0.03 else "holds" if spread <= 0.06 + 3 * np.sqrt(2) * error else "does not hold"
-    numbers = {"spread": spread, "largest se": float(error), "means": mean.tolist()}
+    low, high = min(final, key=np.mean), max(final, key=np.mean)
+    gap = high - low
+    spread, error = float(gap.mean()), gap.std(ddof=1) / np.sqrt(gap.size) if gap.size > 1 else np.inf
+    verdict = "holds" if spread + 3 * error <= 0.06 else "does not hold" if spread - 3 * error > 0.06 else "undecided"
+    numbers = {"spread": spread, "se": float(error), "means": [float(x.mean()) for x in final]}
     return Claim(f"at beta = {beta:g} the value does not depend on kappa (spread at most 0.06)", verdict, numbers)
 
 
