@@ -52,8 +52,8 @@ def home(fedrl, tmp_path_factory) -> Path:
 
 
 def contents(folder: Path) -> dict:
-    """All names and bytes but those of the lock, which names the process that held it last."""
-    files = (path for path in sorted(folder.rglob("*")) if path.name != ".lock")
+    """All names and bytes."""
+    files = sorted(folder.rglob("*"))
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in files}
 
 

@@ -71,3 +71,11 @@ def test_learning_is_learning():
 def test_nothing_to_do(bad):
     with pytest.raises(ValueError, match="at least 1"):
         train(PAVG, federation(4), **bad)
+
+
+def test_a_folder_of_another_run_is_refused(tmp_path):
+    train(PAVG, federation(4), rounds=2, seed=1, out=tmp_path / "run")
+    with pytest.raises(ValueError, match="holds a run of 1 seeds from 1 on, 2 from 5 on were asked for"):
+        train(PAVG, federation(4), rounds=2, seed=5, seeds=2, out=tmp_path / "run")
+    with pytest.raises(ValueError, match="already played 2 rounds, 1 were asked for"):
+        train(PAVG, federation(4), rounds=1, seed=1, out=tmp_path / "run")

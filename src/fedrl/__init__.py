@@ -1,6 +1,19 @@
 """fedrl: federated reinforcement learning across clients whose environments differ."""
 
-from fedrl.federation import Federation
-from fedrl.training import Run, train
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fedrl.federation import Federation
+    from fedrl.training import Run, train
 
 __all__ = ["Federation", "Run", "train"]
+
+_HOME = {"Federation": "fedrl.federation", "Run": "fedrl.training", "train": "fedrl.training"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: `fedrl --help` need not wait for JAX."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'fedrl' has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(import_module(_HOME[name]), name)

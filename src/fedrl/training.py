@@ -1,5 +1,6 @@
 """Train: play rounds, log them, keep checkpoints. Killed at any instant and resumed, it ends with the same bytes."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ from fedrl.records import checkpoint, log
 from fedrl.records.checkpoint import Checkpoint
 from fedrl.records.measure import Measure, exact_return
 from fedrl.records.rows import Ledger, Row, measured
-from fedrl.records.tensors import save_tree
+from fedrl.records.tensors import save_tree, write_atomically
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Metrics
 
@@ -70,6 +71,8 @@ def train(
     play = (engine or fused())(algorithm, federation, look, every)
     journal = Journal(out, Ledger(algorithm, federation))
     at = journal.begin(play, range(seed, seed + seeds), warn)
+    if at.round > rounds:
+        raise ValueError(f"{out} has already played {at.round} rounds, {rounds} were asked for; give another out")
     try:
         for count in _paces(play.most):
             if at.round >= rounds:
@@ -104,6 +107,18 @@ def _paces(most: int) -> Iterator[int]:
             count = max(count // 2, 1)
 
 
+def _same_seeds(file: Path, seeds: range) -> None:
+    """Refuse to go on with other seeds than the folder was begun with."""
+    wanted = {"first": seeds.start, "count": len(seeds)}
+    if not file.exists():
+        write_atomically(file, (json.dumps(wanted) + "\n").encode())
+    elif (there := json.loads(file.read_text())) != wanted:
+        raise ValueError(
+            f"{file.parent} holds a run of {there['count']} seeds from {there['first']} on, {wanted['count']} from "
+            f"{wanted['first']} on were asked for; give another out"
+        )
+
+
 class Journal:
     """What a run writes down while it goes. Without a folder, only in memory."""
 
@@ -120,6 +135,7 @@ class Journal:
         found = None
         if self.folder:
             self.folder.mkdir(parents=True, exist_ok=True)
+            _same_seeds(self.folder / "seeds.json", seeds)
             found, damaged = checkpoint.newest(self.folder / "checkpoint", state)
             for what in damaged:
                 warn(

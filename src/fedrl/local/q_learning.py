@@ -19,6 +19,8 @@ def q_learning(*, samples: int, unsampled: str = "keep") -> Callable[[Environmen
 
     Pairs that were not drawn keep their value; unsampled="decay" pulls them to zero, as the published code does.
     """
+    if samples < 1:
+        raise ValueError(f"samples must be at least 1, got {samples}")
     if unsampled not in ("keep", "decay"):
         raise ValueError(f"unsampled must be 'keep' (the paper) or 'decay' (its published code), got {unsampled!r}")
 

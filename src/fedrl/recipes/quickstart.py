@@ -24,7 +24,7 @@ from fedrl.federation import Federation
 from fedrl.keys import of_seed
 from fedrl.local.reinforce import reinforce
 from fedrl.plots import curves
-from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
 from fedrl.theory.common_policies import best_deterministic, best_stationary
 
 PAPER = "fedrl, after Labbi et al. 2025"
@@ -53,6 +53,8 @@ PAPER_SIZE: dict = {}
 
 
 def build(config: Config) -> dict[str, Arm]:
+    if config.clients < 2:
+        raise RecipeError(f"clients={config.clients}: a federation of two kinds wants at least 2; try --set clients=20")
     federation = Federation(finite.environment(7, 4, config.gamma), worlds(config))
     eta, steps, sampling = config.eta, config.local_steps, {"horizon": config.horizon, "batch": config.batch}
 

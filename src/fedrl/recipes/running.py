@@ -117,8 +117,8 @@ def conclude(order: Order, path: Path) -> list[Claim]:
 def verify(order: Order, path: Path) -> list[Claim]:
     """Decide the claims and write them to `verdict.json`."""
     found = claims(order, path)
-    rows = [claim._asdict() for claim in found]
-    write_atomically(path / "verdict.json", (json.dumps(rows, indent=2, default=float) + "\n").encode())
+    rows = [log.plain("verdict", claim._asdict()) for claim in found]
+    write_atomically(path / "verdict.json", (json.dumps(rows, indent=2, allow_nan=False) + "\n").encode())
     return found
 
 

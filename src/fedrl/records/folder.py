@@ -32,6 +32,7 @@ class RunFolder:
         self.figures = self.path / "figures"
         self.report = self.path / "report.html"
         self.verdict = self.path / "verdict.json"
+        self._lock = lock
         self._release = None if lock is None else weakref.finalize(self, os.close, lock)
 
     @property
@@ -46,6 +47,12 @@ class RunFolder:
         """The last thing a run does: after this, everything else in the folder is complete."""
         when = datetime.now(UTC).isoformat(timespec="seconds")
         write_atomically(self.path / "finished.json", (json.dumps({"finished": when}) + "\n").encode())
+
+    def sign(self) -> None:
+        """Write into the lock which process holds it, for whoever finds it taken."""
+        if self._lock is not None:
+            os.ftruncate(self._lock, 0)
+            os.pwrite(self._lock, str(os.getpid()).encode(), 0)
 
     def close(self) -> None:
         """Let other processes write here. Also happens when the object or the process goes."""
@@ -73,6 +80,7 @@ def claim(path: str | Path, config: Config, resume: bool) -> RunFolder:
         folder = RunFolder(path, _lock(path))
         try:
             _check(path, config, resume)
+            folder.sign()
             if not (path / "run.toml").exists():
                 write_atomically(path / "run.toml", text)
                 sync_folder(path.parent)
@@ -145,8 +153,6 @@ def _lock(path: Path) -> int:
     handle = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.truncate(handle, 0)
-        os.write(handle, str(os.getpid()).encode())
     except BlockingIOError:
         owner = os.read(handle, 20).decode(errors="replace") or "unknown"
         os.close(handle)

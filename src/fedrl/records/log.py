@@ -34,7 +34,7 @@ class LogWriter:
 
     def write(self, row: dict[str, Any]) -> None:
         """Append one row; numbers and arrays of NumPy and JAX become plain numbers and lists."""
-        line = json.dumps({name: _plain(name, value) for name, value in row.items()}, allow_nan=False)
+        line = json.dumps({name: plain(name, value) for name, value in row.items()}, allow_nan=False)
         self._file.write(line.encode() + b"\n")
         self._file.flush()
 
@@ -97,16 +97,16 @@ def _check_offset(path: Path, file: Any, offset: int) -> None:
         raise ValueError(f"byte {offset} of {path} is inside a line; it is not the log this checkpoint was saved with")
 
 
-def _plain(name: str, value: Any) -> Any:
+def plain(name: str, value: Any) -> Any:
     """`value` as JSON can hold it."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {str(key): _plain(f"{name}.{key}", item) for key, item in value.items()}
+        return {str(key): plain(f"{name}.{key}", item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(name, item) for item in value]
+        return [plain(name, item) for item in value]
     if not hasattr(value, "dtype"):
         raise TypeError(f"log field {name!r} is a {type(value).__name__}; log numbers, text, lists, dicts or arrays")
     array = np.asarray(value)
@@ -114,4 +114,4 @@ def _plain(name: str, value: Any) -> Any:
         raise TypeError(f"log field {name!r} has dtype {array.dtype}; log real numbers")
     if array.dtype.kind in "biuU":
         return array.tolist()
-    return _plain(name, array.astype(np.float64).tolist())
+    return plain(name, array.astype(np.float64).tolist())

@@ -26,6 +26,8 @@ def rollout(
     environment: Environment, policy: Policy, theta: Tree, world: Tree, key: Key, *, horizon: int, batch: int
 ) -> Trajectory:
     """`batch` episodes of at most `horizon` steps, acting with `theta`."""
+    if horizon < 1 or batch < 1:
+        raise ValueError(f"a roll-out wants horizon and batch of at least 1, got horizon={horizon}, batch={batch}")
     place, acting = environment.prepare(world), policy.prepare(theta)
     first = environment.noise(keys.of(key, "reset"), (batch,))
     moves = environment.noise(keys.of(key, "move"), (horizon, batch))
