@@ -6,9 +6,8 @@ import jax
 import numpy as np
 import pytest
 
+from fedrl.recipes import judging, running
 from fedrl.recipes import recipe as recipes
-from fedrl.recipes import running
-from fedrl.recipes.labbi2025 import _family as family
 from fedrl.recipes.labbi2025 import _speed_up
 from fedrl.records import folder
 
@@ -88,12 +87,12 @@ def test_speed_up_of_a_curve_that_is_five_times_as_fast():
 
 
 def test_judging():
-    assert family.sign(1.0, 0.3) == "holds"
-    assert family.sign(-1.0, 0.3) == "does not hold"
-    assert family.sign(1.0, 0.4) == "undecided"
-    assert family.sign(1.0, float("nan")) == "undecided"  # one seed tells nothing
-    assert family.inside(1.0, 0.1, 0.0, 2.0) == "holds"
-    assert family.inside(1.0, 0.1, 1.5, 2.0) == "does not hold"
-    assert family.inside(1.0, 0.1, 0.9, 2.0) == "undecided"
-    assert family.every(["holds", "undecided"]) == "undecided"
-    assert family.every(["does not hold", "undecided"]) == "does not hold"
+    assert judging.sign(1.0, 0.3) == "holds"
+    assert judging.sign(-1.0, 0.3) == "does not hold"
+    assert judging.sign(1.0, 0.4) == "undecided"
+    assert judging.sign(1.0, float("nan")) == "undecided"  # one seed tells nothing
+    assert judging.inside(1.0, 0.1, 0.0, 2.0) == "holds"
+    assert judging.inside(1.0, 0.1, 1.5, 2.0) == "does not hold"
+    assert judging.inside(1.0, 0.1, 0.9, 2.0) == "undecided"
+    assert judging.every(["holds", "undecided"]) == "undecided"
+    assert judging.every(["does not hold", "undecided"]) == "does not hold"

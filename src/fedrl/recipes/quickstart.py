@@ -12,7 +12,6 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fed_q_learning import fed_q_learning
@@ -24,6 +23,7 @@ from fedrl.federation import Federation
 from fedrl.keys import of_seed
 from fedrl.local.reinforce import reinforce
 from fedrl.plots import curves
+from fedrl.recipes import judging
 from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
 from fedrl.theory.common_policies import best_deterministic, best_stationary
 
@@ -83,10 +83,8 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 
 def _above(arms: dict[str, Outcome], better: str, worse: str, text: str) -> Claim:
-    gap = arms[better].final() - arms[worse].final()
-    error = gap.std(ddof=1) / np.sqrt(gap.size) if gap.size > 1 else np.inf
-    verdict = "holds" if gap.mean() > 3 * error else "does not hold" if gap.mean() < -3 * error else "undecided"
-    return Claim(f"{text}: {better} above {worse} by 3 SE", verdict, {"gap": float(gap.mean()), "se": float(error)})
+    gap, error = judging.mean_se(arms[better].final() - arms[worse].final())
+    return Claim(f"{text}: {better} above {worse} by 3 SE", judging.sign(gap, error), {"gap": gap, "se": error})
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:

@@ -15,6 +15,7 @@ from fedrl.environments import counter_examples
 from fedrl.environments.counter_examples import GAMMA
 from fedrl.federation import Federation
 from fedrl.policies.softmax import softmax_table
+from fedrl.recipes import judging
 from fedrl.recipes.labbi2025 import _family as family
 from fedrl.recipes.labbi2025 import _figures
 from fedrl.recipes.labbi2025._family import FED_Q, FEDPG
@@ -69,20 +70,20 @@ def build(config: Config) -> dict[str, Arm]:
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
     deterministic, stationary = _known()
     history, aware = counter_examples.gap_b2(), counter_examples.gap_b1()
-    near, near_error = family.mean_se(stationary - arms[S_FEDPG].final())
-    greedy, greedy_error = family.mean_se(arms[FED_Q].final())
+    near, near_error = judging.mean_se(stationary - arms[S_FEDPG].final())
+    greedy, greedy_error = judging.mean_se(arms[FED_Q].final())
     return [
         _strict("max over deterministic < max over stationary policies (Lemma B.3, exact)", deterministic, stationary),
         _strict("max over stationary < max over history-dependent policies (Lemma B.2, exact)", *map(float, history)),
         _strict("max over history-dependent < max over agent-aware policies (Lemma B.1, exact)", *map(float, aware)),
         Claim(
             f"{S_FEDPG} comes within {CLOSE:.0%} of the best stationary value (Figure 4)",
-            family.inside(near, near_error, -CLOSE * stationary, CLOSE * stationary),
+            judging.inside(near, near_error, -CLOSE * stationary, CLOSE * stationary),
             {"missing": near, "missing se": near_error, "stationary": stationary},
         ),
         Claim(
             f"{FED_Q} ends no higher than the best deterministic policy (Figure 4, exact)",
-            family.HOLDS if arms[FED_Q].final().max() <= deterministic * (1.0 + ROUNDING) else family.FAILS,
+            judging.HOLDS if arms[FED_Q].final().max() <= deterministic * (1.0 + ROUNDING) else judging.FAILS,
             {"J": greedy, "J se": greedy_error, "deterministic": deterministic},
         ),
     ]
@@ -102,5 +103,5 @@ def _known() -> tuple[float, float]:
 
 
 def _strict(text: str, smaller: float, larger: float) -> Claim:
-    verdict = family.HOLDS if larger - smaller > ROUNDING * abs(larger) else family.FAILS
+    verdict = judging.HOLDS if larger - smaller > ROUNDING * abs(larger) else judging.FAILS
     return Claim(text, verdict, {"smaller": smaller, "larger": larger, "difference": larger - smaller})

@@ -19,6 +19,7 @@ from fedrl.environments import finite, random_mdp
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.policies.softmax import softmax_table
+from fedrl.recipes import judging
 from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
 
 PAPER = "Wang et al. 2024, Table 2"
@@ -114,14 +115,13 @@ def _order_claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
     """For each pair of neighbouring beta: the smaller is above the larger, in every kappa, seed by seed."""
     betas, found = sorted(config.betas), []
     for small, large in itertools.pairwise(betas):
-        z, numbers = [], {}
+        verdicts, numbers = [], {}
         for kappa in config.kappas:
-            gap = arms[name(small, kappa)].final() - arms[name(large, kappa)].final()
-            error = gap.std(ddof=1) / np.sqrt(gap.size) if gap.size > 1 else np.inf
-            z.append(gap.mean() / error)
-            numbers[f"kappa={kappa:g}"] = {"gap": float(gap.mean()), "se": float(error)}
-        verdict = "holds" if min(z) > 3 else "does not hold" if max(z) < -3 or min(z) < -3 else "undecided"
-        found.append(Claim(f"beta = {small:g} ends above beta = {large:g} at every kappa by 3 SE", verdict, numbers))
+            gap, error = judging.mean_se(arms[name(small, kappa)].final() - arms[name(large, kappa)].final())
+            verdicts.append(judging.sign(gap, error))
+            numbers[f"kappa={kappa:g}"] = {"gap": gap, "se": error}
+        text = f"beta = {small:g} ends above beta = {large:g} at every kappa by 3 SE"
+        found.append(Claim(text, judging.every(verdicts), numbers))
     return found
 
 
@@ -130,11 +130,10 @@ def _flat_claim(config: Config, arms: dict[str, Outcome]) -> Claim:
     beta = min(config.betas)
     final = [arms[name(beta, kappa)].final() for kappa in config.kappas]
     low, high = min(final, key=np.mean), max(final, key=np.mean)
-    gap = high - low
-    spread, error = float(gap.mean()), gap.std(ddof=1) / np.sqrt(gap.size) if gap.size > 1 else np.inf
-    verdict = "holds" if spread + 3 * error <= 0.06 else "does not hold" if spread - 3 * error > 0.06 else "undecided"
-    numbers = {"spread": spread, "se": float(error), "means": [float(x.mean()) for x in final]}
-    return Claim(f"at beta = {beta:g} the value does not depend on kappa (spread at most 0.06)", verdict, numbers)
+    spread, error = judging.mean_se(high - low)
+    numbers = {"spread": spread, "se": error, "means": [float(x.mean()) for x in final]}
+    text = f"at beta = {beta:g} the value does not depend on kappa (spread at most 0.06)"
+    return Claim(text, judging.inside(spread, error, -np.inf, 0.06), numbers)
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
@@ -142,8 +141,8 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
     for beta in config.betas:
         final = [arms[name(beta, kappa)].final() for kappa in config.kappas]
-        error = [x.std(ddof=1) / np.sqrt(x.size) if x.size > 1 else 0.0 for x in final]
-        bars = axes.errorbar(config.kappas, [x.mean() for x in final], error, capsize=3, label=f"beta = {beta:g}")
+        mean, error = zip(*map(judging.mean_se, final), strict=True)
+        bars = axes.errorbar(config.kappas, mean, error, capsize=3, label=f"beta = {beta:g}")
         if beta in PRINTED:
             axes.plot((0, 0.2, 0.4, 0.6, 0.8, 1.0), PRINTED[beta], "--", color=bars[0].get_color(), alpha=0.5)
     axes.set(xlabel="heterogeneity kappa", ylabel="discounted return J", title="FedSVRPG-M (dashed: as printed)")
