@@ -1,5 +1,6 @@
 """What the recipes of Labbi et al. 2025 share: the methods and the two tasks."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
