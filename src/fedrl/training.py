@@ -70,9 +70,7 @@ def train(
     look = (measure or exact_return())(algorithm, federation)
     play = (engine or fused())(algorithm, federation, look, every)
     journal = Journal(out, Ledger(algorithm, federation))
-    at = journal.begin(play, range(seed, seed + seeds), warn)
-    if at.round > rounds:
-        raise ValueError(f"{out} has already played {at.round} rounds, {rounds} were asked for; give another out")
+    at = journal.begin(play, range(seed, seed + seeds), rounds, warn)
     try:
         for count in _paces(play.most):
             if at.round >= rounds:
@@ -87,6 +85,7 @@ def train(
                 watch(journal.rows[-1], rounds)
     finally:
         journal.save(at)
+        journal.close()
     return journal.finish(algorithm, play, at.state)
 
 
@@ -129,7 +128,7 @@ class Journal:
         self.writer: log.LogWriter | None = None
         self.saved_at, self.saved_round = time.monotonic(), -1
 
-    def begin(self, play: Play, seeds: range, warn: Callable[[str], None]) -> Checkpoint:
+    def begin(self, play: Play, seeds: range, rounds: int, warn: Callable[[str], None]) -> Checkpoint:
         """Where to start from: the newest whole checkpoint, or the beginning."""
         state, opening = play.init(list(seeds))
         found = None
@@ -140,6 +139,10 @@ class Journal:
             for what in damaged:
                 warn(
                     f"checkpoint passed over: {what}; going on from {f'round {found.round}' if found else 'the start'}"
+                )
+            if found and found.round > rounds:
+                raise ValueError(
+                    f"{self.folder} has already played {found.round} rounds, {rounds} were asked for; give another out"
                 )
             self.writer = log.LogWriter(self.folder / "log.jsonl", found.log_bytes if found else 0)
             if found:
@@ -166,6 +169,10 @@ class Journal:
     def _synced(self) -> int:
         return self.writer.sync() if self.writer else 0
 
+    def close(self) -> None:
+        if self.writer:
+            self.writer.close()
+
     def save(self, at: Checkpoint) -> None:
         if self.folder and at.round != self.saved_round:
             checkpoint.save(self.folder / "checkpoint", at.state, round=at.round, log_bytes=at.log_bytes)
@@ -175,8 +182,7 @@ class Journal:
         shared = jax.tree.leaves(state.server)  # none where every client keeps its own parameters
         theta = jax.vmap(algorithm.answer)(state.server) if shared else state.clients.memory
         returns = np.asarray(jax.device_get(play.measure(state))["measure/returns"], np.float64)
-        if self.writer and self.folder:
-            self.writer.close()
+        if self.folder:
             save_tree(self.folder / "policy.safetensors", {"theta": theta})
             save_tree(self.folder / "returns.safetensors", {"returns": returns})
         return Run(self.rows, jax.tree.map(np.asarray, theta), returns, self.folder)
