@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 Tree = Any
@@ -30,7 +31,7 @@ def where(condition: Array, yes: Tree, no: Tree) -> Tree:
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
-def take(stack: Tree, rows: Array) -> Tree:
+def take(stack: Tree, rows: Array | np.ndarray) -> Tree:
     return jax.tree.map(lambda x: x[rows], stack)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from fedrl import keys, trees
@@ -24,7 +25,7 @@ from fedrl.types import Algorithm, Cohort, Exchange, Metrics, Server
 MOST_ROUNDS = 64  # per call: often enough for a progress bar, seldom enough to forget the call
 
 
-def fused(over: str = "map", *, lanes: int = 2048) -> Engine:
+def fused(over: str = "map", *, lanes: int = 640) -> Engine:
     if over not in ("map", "vmap"):
         raise ValueError(f"over must be 'map' (exact) or 'vmap' (fast), got {over!r}")
     cache.enable()
@@ -32,7 +33,7 @@ def fused(over: str = "map", *, lanes: int = 2048) -> Engine:
     def build(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1) -> Play:
         shared = federation.shared()
         cohort_size = max(_cohort_size(e, algorithm) for e in (*algorithm.exchanges, measure))
-        over_seeds = _each(over, max(1, lanes // cohort_size))
+        in_parts, over_seeds = _in_parts(max(1, lanes // cohort_size)), _each(over, lanes)
 
         def execute_with(shared: Tree):
             return _execute(federation, shared, _each(over, lanes))
@@ -71,24 +72,20 @@ def fused(over: str = "map", *, lanes: int = 2048) -> Engine:
 
             return jax.lax.fori_loop(0, rounds, body, (state, log))
 
-        @jax.jit
+        @in_parts
         def init(shared: Tree, seeds: Array) -> tuple[State, Metrics]:
             return over_seeds(lambda seed: begin(shared, jax.random.key(seed)), seeds)
 
-        @jax.jit
+        @in_parts
         def advance(shared: Tree, state: State, first: Array, rounds: Array) -> tuple[State, Metrics]:
             return over_seeds(lambda s: block(shared, s, first, rounds), state)
 
-        @jax.jit
+        @in_parts
         def look(shared: Tree, state: State) -> Metrics:
             return over_seeds(lambda s: observe(shared, s), state)
 
         def play(state: State, first: int, rounds: int) -> tuple[State, Metrics]:
-            parts = _split(state, _cores(over, jax.tree.leaves(state)[0].shape[0]))
-            done = [
-                advance(shared, part, jnp.int32(first), jnp.int32(rounds)) for part in parts
-            ]  # dispatched, not awaited
-            state, metrics = done[0] if len(done) == 1 else jax.tree.map(lambda *x: jnp.concatenate(x), *done)
+            state, metrics = advance(shared, state, jnp.int32(first), jnp.int32(rounds))
             return state, jax.tree.map(lambda x: x[:, :rounds], metrics)
 
         return Play(
@@ -129,14 +126,29 @@ def _each(over: str, lanes: int) -> Callable:
     return each
 
 
-def _cores(over: str, seeds: int) -> int:
-    """Into how many equal parts to divide the seeds, so that each core has a program of its own to run."""
-    return max(n for n in range(1, (os.cpu_count() or 1) + 1) if seeds % n == 0) if over == "vmap" else 1
+def _in_parts(seeds_at_once: int) -> Callable:
+    """Compile a function of (shared, stack of seeds, ...) and call it on equal parts of the stack, one a core at a time.
 
+    Parts are dispatched without waiting, so XLA runs as many at once as there are cores. The last part is filled up with
+    copies of the last seed, which are dropped again, so that all parts share one program.
+    """
 
-def _split(stack: Tree, parts: int) -> list[Tree]:
-    count = jax.tree.leaves(stack)[0].shape[0] // parts
-    return [jax.tree.map(lambda x, i=i: x[i * count : (i + 1) * count], stack) for i in range(parts)]
+    def decorate(function: Callable) -> Callable:
+        program = jax.jit(function)
+
+        def run(shared: Tree, stack: Tree, *rest: Array) -> Tree:
+            count = jax.tree.leaves(stack)[0].shape[0]
+            parts = max(-(-count // seeds_at_once), min(count, os.cpu_count() or 1))
+            size = -(-count // parts)
+            if size == count:
+                return program(shared, stack, *rest)
+            rows = [np.minimum(np.arange(i, i + size), count - 1) for i in range(0, count, size)]
+            done = [program(shared, trees.take(stack, part), *rest) for part in rows]
+            return jax.tree.map(lambda *x: jnp.concatenate(x)[:count], *done)
+
+        return run
+
+    return decorate
 
 
 def _cohort_size(exchange: Exchange, algorithm: Algorithm) -> int:

@@ -30,8 +30,9 @@ def rollout(
         raise ValueError(f"a roll-out wants horizon and batch of at least 1, got horizon={horizon}, batch={batch}")
     place, acting = environment.prepare(world), policy.prepare(theta)
     first = environment.noise(keys.of(key, "reset"), (batch,))
-    moves = environment.noise(keys.of(key, "move"), (horizon, batch))
-    acts = policy.noise(keys.of(key, "act"), (horizon, batch))
+    shape, count = (horizon, batch), horizon * batch  # drawn flat: the same numbers, compiled and computed faster
+    moves = environment.noise(keys.of(key, "move"), (count,)).reshape(shape)
+    acts = policy.noise(keys.of(key, "act"), (count,)).reshape(shape)
 
     def step(state: Any, alive: Array, move: Array, act: Array) -> tuple[tuple[Any, Array], Trajectory]:
         obs = environment.observe(place, state)
