@@ -1,8 +1,11 @@
 """Train: play rounds, log them, keep checkpoints. Killed at any instant and resumed, it ends with the same bytes."""
 
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,7 +65,8 @@ def train(
     """Play `rounds` rounds for `seeds` seeds from `seed` on, measuring every `every` rounds.
 
     With `out` the run leaves log, checkpoints and policy there, and goes on from what it finds there. Without, it is only
-    in memory. The default engine is the exact fused one.
+    in memory. The default engine is the exact fused one. `watch` is called after every few rounds; without one, a terminal
+    shows a progress bar.
     """
     if rounds < 1 or seeds < 1 or every < 1:
         raise ValueError(f"rounds, seeds and every must be at least 1, got {rounds}, {seeds}, {every}")
@@ -72,21 +76,38 @@ def train(
     journal = Journal(out, Ledger(algorithm, federation))
     at = journal.begin(play, range(seed, seed + seeds), rounds, warn)
     try:
-        for count in _paces(play.most):
-            if at.round >= rounds:
-                break
-            count = min(count, rounds - at.round)
-            state, metrics = play.advance(at.state, at.round, count)
-            final = _final(play, state, at.round + count, rounds, every)
-            at = journal.record(at.round, state, jax.device_get(metrics), final)  # one assignment: never half a step
-            if time.monotonic() - journal.saved_at >= checkpoint_seconds:
-                journal.save(at)
-            if watch:
-                watch(journal.rows[-1], rounds)
+        with _watching(watch, seeds) as see:
+            for count in _paces(play.most):
+                if at.round >= rounds:
+                    break
+                count = min(count, rounds - at.round)
+                state, metrics = play.advance(at.state, at.round, count)
+                final = _final(play, state, at.round + count, rounds, every)
+                at = journal.record(
+                    at.round, state, jax.device_get(metrics), final
+                )  # one assignment: never half a step
+                if time.monotonic() - journal.saved_at >= checkpoint_seconds:
+                    journal.save(at)
+                if see:
+                    see(journal.rows[-1], rounds)
     finally:
         journal.save(at)
         journal.close()
     return journal.finish(algorithm, play, at.state)
+
+
+@contextmanager
+def _watching(watch: Watch | None, seeds: int) -> Iterator[Watch | None]:
+    """`watch` itself, or where there is none and a person may be looking, a progress bar."""
+    if watch or not sys.stderr.isatty():
+        yield watch
+        return
+    from rich.console import Console
+
+    from fedrl.cli.progress import shown
+
+    with shown(Console(stderr=True), ["training"], seeds) as bar:
+        yield partial(bar, "training")
 
 
 def _final(play: Play, state: State, done: int, rounds: int, every: int) -> Metrics:

@@ -2,7 +2,8 @@
 
 over="map" goes through clients and seeds one after the other and is exact: the same bits as a client on its own machine.
 over="vmap" batches both and is the fast one; sums inside vectorised loops may round differently, so it is compared by
-tolerance. Either way at most `lanes` client copies are in flight, so memory stays bounded however many are asked for.
+tolerance. Seeds go in equal parts of at most `lanes` client copies, a part a core, and large cohorts `lanes` at a time,
+so memory stays bounded however many are asked for.
 """
 
 import os

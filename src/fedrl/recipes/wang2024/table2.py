@@ -23,7 +23,7 @@ from fedrl.recipes import judging
 from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
 
 PAPER = "Wang et al. 2024, Table 2"
-SHOWS = "smaller beta learns faster, whatever the heterogeneity kappa"
+SHOWS = "does a smaller beta learn faster, whatever the heterogeneity kappa? Not with Eq. (4) as written"
 MINUTES = 1.0
 SEEDS = 16
 PAPER_SEEDS = 16_000
