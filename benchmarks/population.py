@@ -21,7 +21,7 @@ def one(population: int, rounds: int, participants: int) -> dict[str, Any]:
     """Play `rounds` rounds in this process, after a first call that compiles."""
     import jax
 
-    from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
+    from fedrl.algorithms.fedavg import pavg
     from fedrl.engines.fused import fused
     from fedrl.environments import finite, random_mdp
     from fedrl.federation import HELD, Federation
@@ -30,7 +30,7 @@ def one(population: int, rounds: int, participants: int) -> dict[str, Any]:
 
     federation = Federation(finite.environment(5, 5, 0.9), random_mdp.dense(5, 5, 0.5), clients=population)
     some = uniform(participants)
-    algorithm = fedsvrpg_m(beta=0.2, eta=0.05, local_steps=32, horizon=50, participation=some)(federation)
+    algorithm = pavg(eta=0.05, local_steps=32, horizon=50, participation=some)(federation)
     play = fused("vmap")(algorithm, federation, exact_return(some)(algorithm, federation), 1)
     began = time.perf_counter()
     state, _ = play.init([0])
