@@ -9,7 +9,7 @@ from fedrl.recipes.recipe import Arm, Claim, Outcome
 
 PAPER = "Labbi et al. 2025, Fig. 1a"
 SHOWS = "linear speed-up of S-, RS- and b-RS-FedPG on Synthetic, mildly heterogeneous"
-MINUTES = 1.5
+MINUTES = 1.0
 SEEDS = 4
 PAPER_SEEDS = 4
 PAPER_SIZE = _speed_up.PAPER_SIZE | {"control": True}
