@@ -83,9 +83,8 @@ def train(
                 count = min(count, rounds - at.round)
                 state, metrics = play.advance(at.state, at.round, count)
                 final = _final(play, state, at.round + count, rounds, every)
-                at = journal.record(
-                    at.round, state, jax.device_get(metrics), final
-                )  # one assignment: never half a step
+                # one assignment: an interrupt finds either the old point or the new one, never half a step
+                at = journal.record(at.round, state, jax.device_get(metrics), final)
                 if time.monotonic() - journal.saved_at >= checkpoint_seconds:
                     journal.save(at)
                 if see:

@@ -1,5 +1,6 @@
 """JAX's persistent compilation cache, on by default in the user's cache folder: the second run starts at once."""
 
+import logging
 import os
 from pathlib import Path
 
@@ -17,7 +18,8 @@ def enable() -> None:
         return
     try:
         folder().mkdir(parents=True, exist_ok=True)
-    except OSError:
+    except OSError as error:
+        logging.getLogger(__name__).warning("every start compiles anew, the cache folder cannot be made: %s", error)
         return
     if os.access(folder(), os.W_OK):
         jax.config.update("jax_compilation_cache_dir", str(folder()))

@@ -20,7 +20,7 @@ COLOURS = ("#4477AA", "#228833", "#CC6677", "#AA3377", "#CCBB44")
 MARKERS: dict[str, str] = dict(zip((*FEDPG, FED_Q), ("x", "o", "^", "s"), strict=True))  # the paper's
 
 
-def speed_up(config: Settings, arms: dict[str, Outcome], folder: Path, task: Task, title: str) -> list[Path]:
+def speed_up(config: Settings, arms: dict[str, Outcome], folder: Path, task: Task) -> list[Path]:
     """A column for each variant; above J as in the paper, below how much of what can be learnt is still missing."""
     figure, axes = plt.subplots(2, 3, figsize=(11, 6.4), sharex=True, sharey="row", layout="constrained")
     for (top, bottom), method in zip(axes.T, FEDPG, strict=True):
@@ -45,7 +45,7 @@ def speed_up(config: Settings, arms: dict[str, Outcome], folder: Path, task: Tas
     axes[0, 0].yaxis.set_major_formatter(ScalarFormatter())
     axes[0, 0].yaxis.set_minor_formatter(NullFormatter())
     axes[0, 0].legend(fontsize="small", loc="lower right")
-    return [_save(figure, folder / "return.png", title)]
+    return [_save(figure, folder / "return.png", f"{task.name}, epsilon = {config.epsilon:g}")]
 
 
 def gate(arms: dict[str, Outcome], folder: Path, title: str, lines: dict[str, float]) -> list[Path]:

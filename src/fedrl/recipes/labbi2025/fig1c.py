@@ -1,10 +1,9 @@
 """Labbi et al. 2025, Fig. 1c: the FedPG variants against Fed-Q-learning on the highly heterogeneous GridWorld."""
 
-from pathlib import Path
+from functools import partial
 
 from fedrl.environments import grid_world, seven_state
 from fedrl.recipes.labbi2025 import _gate
-from fedrl.recipes.recipe import Arm, Claim, Outcome
 
 PAPER = "Labbi et al. 2025, Fig. 1c"
 SHOWS = "stochastic policies beat Fed-Q-learning where clients need opposite actions (GridWorld)"
@@ -15,14 +14,6 @@ PAPER_SIZE = _gate.PAPER_SIZE
 Config = _gate.Settings
 INSTANCES = _gate.Instances("GridWorld", grid_world.highly_heterogeneous, seven_state.grid_world, grid_world.GAMMA)
 
-
-def build(config: Config) -> dict[str, Arm]:
-    return _gate.build(config, INSTANCES)
-
-
-def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
-    return _gate.claims(config, arms, INSTANCES)
-
-
-def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
-    return _gate.draw(config, arms, folder, INSTANCES)
+build = partial(_gate.build, instances=INSTANCES)
+claims = partial(_gate.claims, instances=INSTANCES)
+draw = partial(_gate.draw, instances=INSTANCES)
