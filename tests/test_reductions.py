@@ -11,6 +11,7 @@ from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines.fused import fused
+from fedrl.local.ascent import steps_along
 from fedrl.local.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.records.measure import exact_return
@@ -37,7 +38,7 @@ def plain() -> bytes:
 REDUCTIONS = {
     "FedSVRPG-M, beta = 1, lambda = eta K": lambda: fedsvrpg_m(beta=1.0, **STEPS, **SAMPLING),
     "tau_i = tau for all": lambda: fedavg(
-        reinforce(**SAMPLING), **STEPS, steps_of=lambda client, key: jnp.int32(STEPS["local_steps"])
+        steps_along(reinforce(**SAMPLING), **STEPS, steps_of=lambda client, key: jnp.int32(STEPS["local_steps"]))
     ),
     "uniform participation of all": lambda: pavg(**STEPS, **SAMPLING, participation=uniform(4)),
     "weighted participation of all": lambda: pavg(**STEPS, **SAMPLING, participation=weighted(4)),
@@ -53,7 +54,7 @@ def test_reduces_to_fedavg(name, plain):
 
 
 def test_fewer_local_steps_change_it(plain):
-    method = fedavg(reinforce(**SAMPLING), **STEPS, steps_of=lambda client, key: jnp.minimum(client.id, 2))
+    method = fedavg(steps_along(reinforce(**SAMPLING), **STEPS, steps_of=lambda client, key: jnp.minimum(client.id, 2)))
     assert learnt(method) != plain
 
 
@@ -62,7 +63,7 @@ def test_an_infinite_ball_is_no_projection():
 
     def unconfined(federation):
         direction = reinforce(lam=0.1, **SAMPLING)
-        return fedavg(direction, **STEPS, policy=bit_softmax())(federation)
+        return fedavg(steps_along(direction, **STEPS, policy=bit_softmax()))(federation)
 
     assert learnt(unconfined) == wide
     assert learnt(b_rs_fedpg(lam=0.1, radius=0.05, **STEPS, **SAMPLING)) != wide

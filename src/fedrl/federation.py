@@ -11,7 +11,7 @@ from jax import Array
 
 from fedrl import keys, trees
 from fedrl.environments import finite
-from fedrl.environments.protocol import Environment
+from fedrl.environments.protocol import Environment, Host
 from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Client
@@ -41,7 +41,7 @@ class Federation:
     `settings` are numbers the drawn worlds depend on; federations that differ only in them share one compiled program.
     """
 
-    environment: Environment
+    environment: Environment | Host
     worlds: Tree | Callable[[Key, Array], Tree]
     clients: int | None = None
     weight: Array | None = None  # [count] q, need not be normalised; None: all alike
@@ -101,6 +101,11 @@ class Federation:
         else:
             worlds = self.draw(shared, clients.key, ids)
         return Client(ids, worlds, Profile(self.weights(ids)), trees.take(clients.memory, ids))
+
+    def example(self) -> Tree:
+        """The world of client 0 in the federation of seed 0."""
+        shared = self.shared()
+        return trees.take(self.draw(shared, keys.of_seed(0), jnp.arange(1)) if self.drawn else shared, jnp.int32(0))
 
     def weights(self, ids: Array) -> Array:
         return jnp.ones(ids.shape) if self.weight is None else jnp.asarray(self.weight)[ids]

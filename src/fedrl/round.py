@@ -77,11 +77,17 @@ def work(update: LocalUpdate, message: Tree, client: Client, key: Key) -> Tree:
     """All local steps of one client, on its own."""
 
     def step(y: Array, local: Tree) -> Tree:
-        direction, after = seam(update.estimate(local, client, keys.of(key, "step", y)))
-        after = seam(update.apply(after, direction, client))
+        here = keys.of(key, "step", y)
+        after = learn(update, local, update.sample(local, client, here), client, here)
         # a client past its tau_i stays as it was
         return after if update.steps_of is None else trees.where(y < steps, after, local)
 
     steps = update.steps_of(client, keys.of(key, "steps")) if update.steps_of else update.max_steps
     local = seam(update.start(message, client, keys.of(key, "start")))
     return jax.lax.fori_loop(0, update.max_steps, step, local)
+
+
+def learn(update: LocalUpdate, local: Tree, seen: Tree, client: Client, key: Key) -> Tree:
+    """One local step after acting: a direction from what was seen, applied."""
+    direction, after = seam(update.estimate(local, seen, client, key))
+    return seam(update.apply(after, direction, client))

@@ -4,7 +4,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from fedrl.engines.fused import fused
 from fedrl.federation import Federation
 from fedrl.records import checkpoint, log
 from fedrl.records.checkpoint import Checkpoint
-from fedrl.records.measure import Measure, exact_return
+from fedrl.records.measure import Measure, usual
 from fedrl.records.rows import Ledger, Row, measured
 from fedrl.records.tensors import save_tree, write_atomically
 from fedrl.trees import Tree
@@ -71,28 +71,29 @@ def train(
     if rounds < 1 or seeds < 1 or every < 1:
         raise ValueError(f"rounds, seeds and every must be at least 1, got {rounds}, {seeds}, {every}")
     algorithm = method(federation)
-    look = (measure or exact_return())(algorithm, federation)
+    look = (measure or usual(federation))(algorithm, federation)
     play = (engine or fused())(algorithm, federation, look, every)
-    journal = Journal(out, Ledger(algorithm, federation))
-    at = journal.begin(play, range(seed, seed + seeds), rounds, warn)
-    try:
-        with _watching(watch, seeds) as see:
-            for count in _paces(play.most):
-                if at.round >= rounds:
-                    break
-                count = min(count, rounds - at.round)
-                state, metrics = play.advance(at.state, at.round, count)
-                final = _final(play, state, at.round + count, rounds, every)
-                # one assignment: an interrupt finds either the old point or the new one, never half a step
-                at = journal.record(at.round, state, jax.device_get(metrics), final)
-                if time.monotonic() - journal.saved_at >= checkpoint_seconds:
-                    journal.save(at)
-                if see:
-                    see(journal.rows[-1], rounds)
-    finally:
-        journal.save(at)
-        journal.close()
-    return journal.finish(algorithm, play, at.state)
+    with closing(play):
+        journal = Journal(out, Ledger(algorithm, federation))
+        at = journal.begin(play, range(seed, seed + seeds), rounds, warn)
+        try:
+            with _watching(watch, seeds) as see:
+                for count in _paces(play.most):
+                    if at.round >= rounds:
+                        break
+                    count = min(count, rounds - at.round)
+                    state, metrics = play.advance(at.state, at.round, count)
+                    final = _final(play, state, at.round + count, rounds, every)
+                    # one assignment: an interrupt finds either the old point or the new one, never half a step
+                    at = journal.record(at.round, state, jax.device_get(metrics), final)
+                    if time.monotonic() - journal.saved_at >= checkpoint_seconds:
+                        journal.save(at)
+                    if see:
+                        see(journal.rows[-1], rounds)
+        finally:
+            journal.save(at)
+            journal.close()
+        return journal.finish(algorithm, play, at.state)
 
 
 @contextmanager

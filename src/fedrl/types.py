@@ -36,13 +36,14 @@ class Cohort(NamedTuple):
 class LocalUpdate(NamedTuple):
     """What one client does during one exchange; it sees nobody else."""
 
-    start: Callable  # (message, client, key)     -> local
-    estimate: Callable  # (local, client, key)       -> direction, local      roll out, then a gradient-like tree
-    apply: Callable  # (local, direction, client) -> local
-    finish: Callable  # (local, client)            -> upload, memory, environment steps taken
+    start: Callable  # (message, client, key)           -> local
+    sample: Callable  # (local, client, key)             -> seen              act: roll out in its world
+    estimate: Callable  # (local, seen, client, key)       -> direction, local  learn: a gradient-like tree
+    apply: Callable  # (local, direction, client)       -> local
+    finish: Callable  # (local, client)                  -> upload, memory, environment steps taken
     max_steps: int = 1
     steps_of: Callable | None = None  # (client, key) -> tau_i <= max_steps; None: max_steps for everyone
-    traced: bool = True  # False: simulators, torch
+    traced: bool = True  # False: `sample` runs simulators and cannot be compiled; everything else can
 
 
 class Channel(NamedTuple):
@@ -76,7 +77,10 @@ class Policy(NamedTuple):
     sample: Callable  # (prepared, obs, noise)    -> choice
     action: Callable  # (choice)                  -> action
     log_probs: Callable  # (theta, obs, choice)   -> [..., k] log-probabilities of the k decisions that make up a choice
+    entropy: Callable | None = None  # (theta, obs) -> [...] in closed form
+    kl: Callable | None = None  # (theta, other, obs) -> [...] KL(theta || other) in closed form
     table: Callable | None = None  # (theta) -> [states, choices, k] log-probabilities, where observations are finite
+    host: Callable | None = None  # (theta, obs [B], noise [B]) -> choice, action: `sample` for NumPy, many at a time
     decisions: int = 1  # k
     actions: int = 0  # how many actions there are, where they are finite
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from federations import federation
 
-from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m, theorem_batch
+from fedrl.algorithms.anchored import theorem_batch
+from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines.fused import fused
 from fedrl.environments import solvers
 from fedrl.records.measure import exact_return

@@ -39,8 +39,14 @@ def setting(policy, actions: int = 3):
 
 def samples(direction, theta, message, actions: int = 3) -> np.ndarray:
     """Independent single-episode estimates [EPISODES, ...]."""
-    one = jax.jit(lambda k: direction(theta, message, client(actions), k)[0])
+    who = client(actions)
+    one = jax.jit(lambda k: direction.learn(theta, message, direction.sample(theta, message, who, k), who, k)[0])
     return np.asarray(jax.lax.map(one, jax.random.split(of_seed(7), EPISODES), batch_size=4000))
+
+
+def once(direction, theta, message, key):
+    who = client()
+    return direction.learn(theta, message, direction.sample(theta, message, who, key), who, key)
 
 
 def assert_unbiased(estimates: np.ndarray, exact: np.ndarray) -> None:
@@ -92,7 +98,7 @@ def test_svrpg_is_unbiased(beta):
 def test_svrpg_batches_average_episodes():
     env, acting, theta = setting(softmax_table)
     anchor = Anchor(theta, theta + 0.1, jnp.ones_like(theta))
-    big, steps = svrpg(beta=0.5, horizon=HORIZON, batch=20_000)(env, acting)(theta, anchor, client(), of_seed(5))
+    big, steps = once(svrpg(beta=0.5, horizon=HORIZON, batch=20_000)(env, acting), theta, anchor, of_seed(5))
     exact = np.asarray(solvers.gradient(acting, theta, world(), GAMMA))  # theta + 0.1 is the same policy
     np.testing.assert_allclose(big, 0.5 * exact + 0.5, atol=0.05)
     assert int(steps) == HORIZON * 20_000
@@ -134,7 +140,7 @@ def test_q_learning_residual_is_the_bellman_residual():
     """Averaged over many samples, every pair's residual is r + gamma P max Q - Q."""
     env, acting, _ = setting(softmax_table)
     q = jax.random.normal(of_seed(1), (4, 3))
-    residual, steps = q_learning(samples=400_000)(env, acting)(q, (), client(), of_seed(2))
+    residual, steps = once(q_learning(samples=400_000)(env, acting), q, (), of_seed(2))
     exact = solvers.lookahead(world(), jnp.max(q, axis=-1), GAMMA) - q
     np.testing.assert_allclose(residual, exact, atol=0.02)
     assert int(steps) == 400_000
@@ -143,8 +149,8 @@ def test_q_learning_residual_is_the_bellman_residual():
 def test_q_learning_leaves_pairs_it_did_not_draw():
     env, acting, _ = setting(softmax_table)
     q = jnp.ones((4, 3))
-    keep, _ = q_learning(samples=1)(env, acting)(q, (), client(), of_seed(2))
-    decay, _ = q_learning(samples=1, unsampled="decay")(env, acting)(q, (), client(), of_seed(2))
+    keep, _ = once(q_learning(samples=1)(env, acting), q, (), of_seed(2))
+    decay, _ = once(q_learning(samples=1, unsampled="decay")(env, acting), q, (), of_seed(2))
     assert np.sum(np.asarray(keep) != 0) == 1
     np.testing.assert_allclose(np.sort(np.asarray(decay).ravel())[:-1], -1.0)
     assert float(trees.squared_norm(keep)) > 0

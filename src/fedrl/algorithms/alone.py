@@ -5,11 +5,13 @@ from typing import NamedTuple
 from jax import Array
 
 from fedrl.aggregation.mean import stack
-from fedrl.algorithms.fedavg import BuildDirection, BuildPolicy, Method
+from fedrl.algorithms.fedavg import Method
+from fedrl.environments.protocol import Environment
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
-from fedrl.local.ascent import ascend
+from fedrl.local.ascent import BuildDirection, ascend
+from fedrl.local.learner import BuildPolicy
 from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import Participation, everyone
 from fedrl.trees import Tree
@@ -48,6 +50,7 @@ def alone(
                 local_steps=local_steps,
                 theta_of=lambda message, client: client.memory.theta,
                 finish=lambda local, client: ((), Own(local.theta)),
+                traced=isinstance(federation.environment, Environment),
             ),
             combine=stack,
             receive=lambda server, nothing, cohort, key: (server, {}),

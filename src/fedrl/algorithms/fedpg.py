@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 from fedrl.aggregation.projection import linf_ball
-from fedrl.algorithms.fedavg import Method, fedavg
+from fedrl.algorithms.fedavg import Method, fedavg, pavg
 from fedrl.environments.protocol import Environment
+from fedrl.local.ascent import steps_along
 from fedrl.local.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.theory.bit_level import projection_radius
@@ -14,12 +15,13 @@ from fedrl.types import Policy
 
 def s_fedpg(*, eta: float, local_steps: int, horizon: int, batch: int, **options) -> Method:
     """Federated softmax policy gradient, Eq. (6)."""
-    return fedavg(reinforce(horizon=horizon, batch=batch), eta=eta, local_steps=local_steps, **options)
+    return pavg(eta=eta, local_steps=local_steps, horizon=horizon, batch=batch, **options)
 
 
 def rs_fedpg(*, eta: float, local_steps: int, horizon: int, batch: int, lam: float, **options) -> Method:
     """The same with entropy regularisation, Eq. (9). lam = 0 is S-FedPG."""
-    return fedavg(reinforce(horizon=horizon, batch=batch, lam=lam), eta=eta, local_steps=local_steps, **options)
+    direction = reinforce(horizon=horizon, batch=batch, lam=lam)
+    return fedavg(steps_along(direction, eta=eta, local_steps=local_steps), **options)
 
 
 def b_rs_fedpg(
@@ -43,4 +45,5 @@ def b_rs_fedpg(
         return linf_ball(projection_radius(lam, environment.gamma, policy.decisions) if radius is None else radius)
 
     direction = reinforce(horizon=horizon, batch=batch, lam=lam, bit_discount=bit_discount)
-    return fedavg(direction, eta=eta, local_steps=local_steps, policy=bit_softmax(), project=ball, **options)
+    learner = steps_along(direction, eta=eta, local_steps=local_steps, policy=bit_softmax())
+    return fedavg(learner, project=ball, **options)

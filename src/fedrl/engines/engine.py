@@ -24,6 +24,7 @@ class Play(NamedTuple):
     advance: Callable[[State, int, int], tuple[State, Metrics]]  # state, first round, rounds -> metrics [seeds, rounds]
     measure: Callable[[State], Metrics]  # -> [seeds]
     most: int  # rounds that one call of `advance` may be asked for
+    close: Callable[[], None] = lambda: None  # the run is over: simulators and the like may be let go
 
 
 Engine = Callable[

@@ -1,11 +1,13 @@
 """What an environment is: pure functions of a world (its parameters), so heterogeneity is one stacked array.
 
-All randomness of an episode is drawn in bulk by `noise` before it starts; stepping is then deterministic.
+All randomness of an episode is drawn in bulk by `noise` before it starts; stepping is then deterministic. A simulator that
+cannot be compiled (MuJoCo, any Gymnasium environment) is a `Host`: it opens batches of copies that step on the processor.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from jax import Array
 
 
@@ -13,10 +15,26 @@ class Discrete(NamedTuple):
     n: int
 
 
+class Box(NamedTuple):
+    """Arrays of this shape; `low` and `high` bound every entry, flattened (infinite where there is no bound)."""
+
+    shape: tuple[int, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.shape, dtype=int))
+
+
+Space = Discrete | Box
+
+
 class Step(NamedTuple):
     state: Any
     reward: Array
-    done: Array
+    done: Array  # the task is over: nothing is earned after this
+    cut: Array | np.ndarray = np.zeros((), bool)  # out of time: the episode stops here, though more could be earned
 
 
 class Environment(NamedTuple):
@@ -24,7 +42,32 @@ class Environment(NamedTuple):
     reset: Callable  # (prepared, noise)              -> state
     step: Callable  # (prepared, state, action, noise) -> Step
     observe: Callable  # (prepared, state)              -> observation
-    noise: Callable  # (key, shape)                   -> noise for reset and step
-    observations: Discrete
-    actions: Discrete
+    noise: Callable  # (key, shape)                   -> noise for reset and step, [*shape, ...]
+    observations: Space
+    actions: Space
     gamma: float
+    limit: int = 0  # the most steps an episode of any world may take; 0: it ends by discounting only
+
+
+class Simulator(Protocol):
+    """`copies` instances of one client's environment, stepped together. Arrays are NumPy, one row a copy."""
+
+    def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        """Begin new episodes in the copies `rows`, each from its own seed (uint64); their observations [rows, ...]."""
+        ...
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """One step of every copy: observations (before any reset), rewards, done, cut."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Host(NamedTuple):
+    """An environment outside the compiled program."""
+
+    open: Callable[[int, Any, int], Simulator]  # (client id, world as NumPy, copies) -> Simulator
+    observations: Space
+    actions: Space
+    gamma: float
+    limit: int = 0

@@ -1,16 +1,28 @@
-"""Local ascent: from a direction to the `LocalUpdate` that every averaging method shares."""
+"""Local ascent: from a direction to the learner that every averaging method shares."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 
 from fedrl import trees
+from fedrl.environments.protocol import Environment, Host
 from fedrl.keys import Key
-from fedrl.local.reinforce import Direction
+from fedrl.local.learner import BuildLearner, BuildPolicy, Learner
+from fedrl.policies.softmax import softmax_table
 from fedrl.trees import Tree
-from fedrl.types import Client, LocalUpdate
+from fedrl.types import Client, LocalUpdate, Policy
+
+
+class Direction(NamedTuple):
+    """How a step is found: act, then learn from what was seen. `sample` is the client's whole contact with its world."""
+
+    sample: Callable  # (theta, message, client, key)       -> seen
+    learn: Callable  # (theta, message, seen, client, key) -> tree like theta, environment steps taken
+
+
+BuildDirection = Callable[[Any, Policy], Direction]  # (environment, policy)
 
 
 class Ascent(NamedTuple):
@@ -29,6 +41,7 @@ def ascend(
     theta_of: Callable[[Tree, Client], Tree] = lambda message, client: message.theta,
     finish: Callable[[Ascent, Client], tuple[Tree, Tree]] | None = None,
     steps_of: Callable[[Client, Key], Array] | None = None,
+    traced: bool = True,
 ) -> LocalUpdate:
     """theta <- theta + eta * direction, `local_steps` times; uploads the displacement theta_K - theta (003, Eq. 4)."""
     if local_steps < 1:
@@ -37,8 +50,11 @@ def ascend(
     def start(message: Tree, client: Client, key: Key) -> Ascent:
         return Ascent(theta_of(message, client), message, jnp.zeros((), jnp.int32))
 
-    def estimate(local: Ascent, client: Client, key: Key) -> tuple[Tree, Ascent]:
-        tree, steps = direction(local.theta, local.message, client, key)
+    def sample(local: Ascent, client: Client, key: Key) -> Tree:
+        return direction.sample(local.theta, local.message, client, key)
+
+    def estimate(local: Ascent, seen: Tree, client: Client, key: Key) -> tuple[Tree, Ascent]:
+        tree, steps = direction.learn(local.theta, local.message, seen, client, key)
         return tree, local._replace(env_steps=local.env_steps + steps)
 
     def apply(local: Ascent, tree: Tree, client: Client) -> Ascent:
@@ -49,4 +65,30 @@ def ascend(
             return trees.subtract(local.theta, theta_of(local.message, client)), client.memory, local.env_steps
         return *finish(local, client), local.env_steps
 
-    return LocalUpdate(start, estimate, apply, finished, max_steps=local_steps, steps_of=steps_of)
+    return LocalUpdate(
+        start, sample, estimate, apply, finished, max_steps=local_steps, steps_of=steps_of, traced=traced
+    )
+
+
+def steps_along(
+    direction: BuildDirection,
+    *,
+    eta: float,
+    local_steps: int,
+    policy: BuildPolicy = softmax_table(),
+    steps_of: Callable[[Client, Key], Array] | None = None,
+) -> BuildLearner:
+    """The learner that takes `local_steps` steps of size `eta` along `direction`."""
+
+    def build(environment: Environment | Host) -> Learner:
+        acting = policy(environment)
+        local = ascend(
+            direction(environment, acting),
+            eta=eta,
+            local_steps=local_steps,
+            steps_of=steps_of,
+            traced=isinstance(environment, Environment),
+        )
+        return Learner(acting, acting.init, local)
+
+    return build

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl import keys
-from fedrl.environments.protocol import Environment
+from fedrl.environments.protocol import Environment, Step
 from fedrl.keys import Key
-from fedrl.local.reinforce import Direction
+from fedrl.local.ascent import Direction
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
 
@@ -27,11 +27,14 @@ def q_learning(*, samples: int, unsampled: str = "keep") -> Callable[[Environmen
     def build(environment: Environment, policy: Policy) -> Direction:
         states, actions = environment.observations.n, environment.actions.n
 
-        def direction(q: Array, message: Tree, client: Client, key: Key) -> tuple[Array, Array]:
+        def sample(q: Array, message: Tree, client: Client, key: Key) -> tuple[Array, Step]:
             world = environment.prepare(client.world)
             pair = jax.random.randint(keys.of(key, "pair"), (samples,), 0, states * actions)
             noise = environment.noise(keys.of(key, "move"), (samples,))
-            after = jax.vmap(lambda p, n: environment.step(world, p // actions, p % actions, n))(pair, noise)
+            return pair, jax.vmap(lambda p, n: environment.step(world, p // actions, p % actions, n))(pair, noise)
+
+        def learn(q: Array, message: Tree, seen: tuple[Array, Step], client: Client, key: Key) -> tuple[Array, Array]:
+            pair, after = seen
             target = after.reward + environment.gamma * jnp.max(q, axis=-1)[after.state]
             drawn = jax.nn.one_hot(pair, states * actions, dtype=q.dtype)
             count = jnp.sum(drawn, axis=0)
@@ -41,6 +44,6 @@ def q_learning(*, samples: int, unsampled: str = "keep") -> Callable[[Environmen
                 residual = jnp.where(count.reshape(q.shape) > 0, residual, jnp.zeros_like(q))
             return residual, jnp.asarray(samples, jnp.int32)
 
-        return direction
+        return Direction(sample, learn)
 
     return build

@@ -13,16 +13,13 @@ from jax import Array
 from fedrl import trees
 from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
-from fedrl.rollouts.traced import Trajectory, rollout
+from fedrl.local.ascent import BuildDirection, Direction
+from fedrl.rollouts.episodes import Trajectory, env_steps, sampler
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
 
-Direction = Callable[[Tree, Tree, Client, Key], tuple[Tree, Array]]  # (theta, message, client, key) -> tree, env steps
 
-
-def reinforce(
-    *, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: float | None = None
-) -> Callable[[Environment, Policy], Direction]:
+def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: float | None = None) -> BuildDirection:
     """Gradient estimate from `batch` episodes of length `horizon` (B and T of 003; H of 000).
 
     lam = 0 is Eq. (6), lam > 0 with a softmax table Eq. (9), lam > 0 with a bit-level softmax Eq. (10).
@@ -30,13 +27,14 @@ def reinforce(
     """
 
     def build(environment: Environment, policy: Policy) -> Direction:
-        def direction(theta: Tree, message: Tree, client: Client, key: Key) -> tuple[Tree, Array]:
-            seen = rollout(environment, policy, theta, client.world, key, horizon=horizon, batch=batch)
+        act = sampler(environment, policy, horizon=horizon, batch=batch)
+
+        def learn(theta: Tree, message: Tree, seen: Trajectory, client: Client, key: Key) -> tuple[Tree, Array]:
             to_go = reward_to_go(environment, policy, theta, seen, lam=lam, bit_discount=bit_discount)
             weight = jnp.full((batch,), 1.0 / batch, to_go.dtype)
             return scores(policy, theta, seen, to_go)(theta, weight), env_steps(seen)
 
-        return direction
+        return Direction(lambda theta, message, client, key: act(theta, client, key), learn)
 
     return build
 
@@ -96,7 +94,3 @@ def scores(policy: Policy, theta: Tree, seen: Trajectory, credit: Array) -> Call
         return gradient
 
     return at
-
-
-def env_steps(seen: Trajectory) -> Array:
-    return jnp.sum(seen.alive, dtype=jnp.int32)

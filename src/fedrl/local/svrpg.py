@@ -1,6 +1,5 @@
 """Variance-reduced momentum direction of FedSVRPG-M: Wang et al. 2024, Eqs. (2) and (4)."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -10,8 +9,9 @@ from jax import Array
 from fedrl import trees
 from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
-from fedrl.local.reinforce import Direction, env_steps, reward_to_go, scores
-from fedrl.rollouts.traced import Trajectory, rollout
+from fedrl.local.ascent import BuildDirection, Direction
+from fedrl.local.reinforce import reward_to_go, scores
+from fedrl.rollouts.episodes import Trajectory, env_steps, sampler
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
 
@@ -24,9 +24,7 @@ class Anchor(NamedTuple):
     u: Tree
 
 
-def svrpg(
-    *, beta: float, horizon: int, batch: int = 1, corrected: bool = True
-) -> Callable[[Environment, Policy], Direction]:
+def svrpg(*, beta: float, horizon: int, batch: int = 1, corrected: bool = True) -> BuildDirection:
     """beta g(theta) + (1 - beta) [u + g(theta) - w g(theta_prev)] from episodes sampled under `theta`.
 
     beta = 1 is plain REINFORCE. The paper samples one episode per local step (`batch` = 1). corrected=False leaves the
@@ -35,8 +33,9 @@ def svrpg(
     """
 
     def build(environment: Environment, policy: Policy) -> Direction:
-        def direction(theta: Tree, anchor: Anchor, client: Client, key: Key) -> tuple[Tree, Array]:
-            seen = rollout(environment, policy, theta, client.world, key, horizon=horizon, batch=batch)
+        act = sampler(environment, policy, horizon=horizon, batch=batch)
+
+        def learn(theta: Tree, anchor: Anchor, seen: Trajectory, client: Client, key: Key) -> tuple[Tree, Array]:
             to_go = reward_to_go(environment, policy, theta, seen)
             mean = jnp.full((batch,), 1.0 / batch, to_go.dtype)
             at = scores(policy, theta, seen, to_go)
@@ -50,7 +49,7 @@ def svrpg(
             # beta g + (1 - beta)(u + g - w g') = g + (1 - beta)(u - w g')
             return trees.add(g, trees.scale(1.0 - beta, trees.subtract(anchor.u, g_prev))), env_steps(seen)
 
-        return direction
+        return Direction(lambda theta, anchor, client, key: act(theta, client, key), learn)
 
     return build
 

@@ -16,7 +16,7 @@ from fedrl.recipes import recipe as recipes
 from fedrl.recipes.recipe import Claim, Outcome
 from fedrl.records import folder as folders
 from fedrl.records import log
-from fedrl.records.measure import exact_return
+from fedrl.records.measure import usual
 from fedrl.records.rows import Row
 from fedrl.records.tensors import write_atomically
 from fedrl.training import train
@@ -79,7 +79,7 @@ def check(order: Order) -> list[str]:
                 f"{name} wants at least 1 round, got {arm.rounds} (measured every {arm.every}); raise it"
             )
         algorithm = arm.method(arm.federation)
-        look = (arm.measure or exact_return())(algorithm, arm.federation)
+        look = (arm.measure or usual(arm.federation))(algorithm, arm.federation)
         arm.engine(algorithm, arm.federation, look, arm.every)
     return list(arms)
 

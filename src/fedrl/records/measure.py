@@ -1,16 +1,22 @@
 """Measurement is an exchange like any other; it leaves the server as it was."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from fedrl.aggregation.mean import stack
-from fedrl.environments import solvers
+from fedrl.environments import finite, solvers
+from fedrl.environments.protocol import Environment, Host
 from fedrl.federation import Federation
+from fedrl.keys import Key
 from fedrl.links.plain import plain
-from fedrl.selection.participation import Participation, everyone
-from fedrl.types import Algorithm, Client, Exchange, LocalUpdate
+from fedrl.rollouts.episodes import MOST_STEPS, Trajectory, sampler
+from fedrl.selection.participation import Choose, Participation, everyone
+from fedrl.trees import Tree
+from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate
 
 Measure = Callable[[Algorithm, Federation], Exchange]
 
@@ -29,24 +35,71 @@ def exact_return(participation: Participation = everyone(), *, start: Array | No
             pi = solvers.probabilities(algorithm.policy, algorithm.theta_of(answer, client))
             return jnp.dot(client.world.start if start is None else start, solvers.value(client.world, pi, gamma))
 
-        def receive(server, returns: Array, cohort, key):
-            return server, {"return": jnp.sum(cohort.weight * returns), "returns": returns}
-
         local = LocalUpdate(
             start=value,
-            estimate=lambda local, client, key: ((), local),
+            sample=lambda local, client, key: (),
+            estimate=lambda local, seen, client, key: ((), local),
             apply=lambda local, direction, client: local,
             finish=lambda local, client: (local, client.memory, jnp.zeros((), jnp.int32)),
             max_steps=0,
         )
-        return Exchange(
-            name="measure",
-            choose=participation(federation),
-            send=lambda server, client_id: algorithm.answer(server),
-            local=local,
-            combine=stack,
-            receive=receive,
-            channel=plain,
-        )
+        return _exchange(algorithm, local, participation(federation))
 
     return build
+
+
+class _Look(NamedTuple):
+    answer: Tree
+    returned: Array
+
+
+def sampled_return(
+    episodes: int = 10, participation: Participation = everyone(), *, horizon: int | None = None
+) -> Measure:
+    """Mean undiscounted return of `episodes` episodes of each client, acting as in training (papers 000 and 004).
+
+    `horizon` cuts episodes; by default they go on to the environment's own limit. The draws are the same in every round.
+    """
+
+    def build(algorithm: Algorithm, federation: Federation) -> Exchange:
+        environment = federation.environment
+        most = horizon or environment.limit or (MOST_STEPS if isinstance(environment, Host) else 0)
+        if not most:
+            raise ValueError("this environment has no time limit; say how long to look: sampled_return(horizon=1000)")
+        act = sampler(environment, algorithm.policy, horizon=most, batch=episodes)
+
+        def sample(local: _Look, client: Client, key: Key) -> Trajectory:
+            return act(algorithm.theta_of(local.answer, client), client, key)
+
+        local = LocalUpdate(
+            start=lambda answer, client, key: _Look(answer, jnp.zeros(())),
+            sample=sample,
+            estimate=lambda local, seen, client, key: (jnp.mean(jnp.sum(seen.reward, axis=1)), local),
+            apply=lambda local, returned, client: local._replace(returned=returned),
+            finish=lambda local, client: (local.returned, client.memory, jnp.zeros((), jnp.int32)),
+            traced=isinstance(environment, Environment),
+        )
+        return _exchange(algorithm, local, participation(federation))
+
+    return build
+
+
+def usual(federation: Federation) -> Measure:
+    """What is measured unless a user says otherwise: the exact return where worlds are finite MDPs, else a sampled one."""
+    worlds = jax.eval_shape(federation.example)
+    return exact_return() if isinstance(worlds, finite.MDP) else sampled_return()
+
+
+def _exchange(algorithm: Algorithm, local: LocalUpdate, choose: Choose) -> Exchange:
+    def receive(server, returns: Array, cohort: Cohort, key: Key):
+        return server, {"return": jnp.sum(cohort.weight * returns), "returns": returns}
+
+    return Exchange(
+        name="measure",
+        choose=choose,
+        send=lambda server, client_id: algorithm.answer(server),
+        local=local,
+        combine=stack,
+        receive=receive,
+        channel=plain,
+    )

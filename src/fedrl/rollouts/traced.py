@@ -1,49 +1,67 @@
 """Roll-outs inside a compiled program: one `lax.scan` over time, `vmap` over the batch."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl import keys
+from fedrl import keys, trees
 from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
+from fedrl.rollouts.episodes import Trajectory
 from fedrl.trees import Tree
 from fedrl.types import Policy
 
 
-class Trajectory(NamedTuple):
-    """A batch of episodes, [B, T] each; after an episode ends `alive` is False and the reward zero."""
-
-    obs: Any
-    choice: Any
-    reward: Array
-    alive: Array
-
-
 def rollout(
-    environment: Environment, policy: Policy, theta: Tree, world: Tree, key: Key, *, horizon: int, batch: int
+    environment: Environment,
+    policy: Policy,
+    theta: Tree,
+    world: Tree,
+    key: Key,
+    *,
+    horizon: int,
+    batch: int,
+    restart: bool = False,
 ) -> Trajectory:
-    """`batch` episodes of at most `horizon` steps, acting with `theta`."""
-    if horizon < 1 or batch < 1:
-        raise ValueError(f"a roll-out wants horizon and batch of at least 1, got horizon={horizon}, batch={batch}")
+    """`batch` rows of at most `horizon` steps: one episode each, or with `restart` one after another."""
     place, acting = environment.prepare(world), policy.prepare(theta)
     first = environment.noise(keys.of(key, "reset"), (batch,))
-    shape, count = (horizon, batch), horizon * batch  # drawn flat: the same numbers, compiled and computed faster
-    moves = environment.noise(keys.of(key, "move"), (count,)).reshape(shape)
-    acts = policy.noise(keys.of(key, "act"), (count,)).reshape(shape)
 
-    def step(state: Any, alive: Array, move: Array, act: Array) -> tuple[tuple[Any, Array], Trajectory]:
+    def drawn(noise: Any, word: str) -> Any:
+        flat = noise(keys.of(key, word), (horizon * batch,))  # drawn flat: compiled and computed faster
+        return jax.tree.map(lambda x: x.reshape(horizon, batch, *x.shape[1:]), flat)
+
+    moves, acts, again = drawn(environment.noise, "move"), drawn(policy.noise, "act"), drawn(environment.noise, "again")
+
+    def step(
+        state: Any, alive: Array, last: Array, move: Any, act: Any, new: Any
+    ) -> tuple[tuple[Any, Array], Trajectory]:
         obs = environment.observe(place, state)
         choice = policy.sample(acting, obs, act)
         after = environment.step(place, state, policy.action(choice), move)
-        seen = Trajectory(obs, choice, jnp.where(alive, after.reward, jnp.zeros_like(after.reward)), alive)
-        return (after.state, alive & ~after.done), seen
+        over = after.done | after.cut
+        seen = Trajectory(
+            obs=obs,
+            choice=choice,
+            reward=jnp.where(alive, after.reward, jnp.zeros_like(after.reward)),
+            alive=alive,
+            done=after.done,
+            cut=(after.cut | last) & ~after.done,
+            after=environment.observe(place, after.state),
+        )
+        if restart:
+            return (trees.where(over, environment.reset(place, new), after.state), alive), seen
+        return (after.state, alive & ~over), seen
 
-    def scan_step(carry: tuple[Any, Array], noise: tuple[Array, Array]) -> tuple[tuple[Any, Array], Trajectory]:
-        return jax.vmap(step)(*carry, *noise)
+    def scan_step(
+        carry: tuple[Any, Array], inputs: tuple[Array, Any, Any, Any]
+    ) -> tuple[tuple[Any, Array], Trajectory]:
+        last, *noise = inputs
+        return jax.vmap(lambda state, alive, *now: step(state, alive, last, *now))(*carry, *noise)
 
     start = jax.vmap(lambda n: environment.reset(place, n))(first)
-    _, trajectory = jax.lax.scan(scan_step, (start, jnp.ones((batch,), bool)), (moves, acts))
+    last = jnp.arange(horizon) == horizon - 1
+    _, trajectory = jax.lax.scan(scan_step, (start, jnp.ones((batch,), bool)), (last, moves, acts, again))
     return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), trajectory)

@@ -12,7 +12,8 @@ import jax
 import numpy as np
 from jax import Array
 
-from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m, theorem_batch
+from fedrl.algorithms.anchored import theorem_batch
+from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines.fused import fused
 from fedrl.environments import finite, random_mdp
 from fedrl.federation import Federation

@@ -1,0 +1,38 @@
+"""FedHAPG-M: Algorithm 2 of Wang et al. 2024."""
+
+from fedrl.algorithms.anchored import anchored, check_beta
+from fedrl.algorithms.fedavg import Method
+from fedrl.local.hapg import hapg
+from fedrl.local.learner import BuildPolicy
+from fedrl.policies.softmax import softmax_table
+from fedrl.selection.participation import Participation, everyone
+
+
+def fedhapg_m(
+    *,
+    beta: float,
+    eta: float,
+    local_steps: int,
+    horizon: int,
+    batch: int = 1,
+    server_step: float = 1.0,
+    first_batch: int = 0,
+    policy: BuildPolicy = softmax_table(),
+    participation: Participation = everyone(),
+) -> Method:
+    """FedSVRPG-M with Eq. (5) for the change of the gradient.
+
+    Not FedAvg at beta = 1, for episodes are sampled under theta(alpha); only the first local step, where theta_{-1} =
+    theta_0, is FedAvg's.
+    """
+    check_beta(beta)
+    return anchored(
+        hapg(beta=beta, horizon=horizon, batch=batch),
+        eta=eta,
+        local_steps=local_steps,
+        horizon=horizon,
+        server_step=server_step,
+        first_batch=first_batch,
+        policy=policy,
+        participation=participation,
+    )

@@ -1,0 +1,20 @@
+"""What is said when a client's world is at fault: which client, what came, what to do about it."""
+
+import numpy as np
+
+
+class WorldError(ValueError):
+    """A client's environment could not be made, stepped or believed."""
+
+
+def check_finite(client_id: int, observations: np.ndarray, rewards: np.ndarray | None = None) -> None:
+    """Refuse NaN and infinite numbers; `rewards=None` where there are none yet, after a reset."""
+    for what, values in (("observation", observations), ("reward", rewards)):
+        if values is None or np.isfinite(values).all():
+            continue
+        finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+        copy = int(np.argmin(finite))
+        raise WorldError(
+            f"client {client_id}, copy {copy}: {what} {np.array2string(values[copy], precision=4, threshold=8)} "
+            "is not finite; mend the environment, bound its actions or leave the client out"
+        )

@@ -1,0 +1,122 @@
+"""Gymnasium's MountainCarContinuous-v0 as pure functions of a world; Mountain Cars of paper 004 §5.1 shift the action.
+
+Same equations in the same order. Gymnasium rounds its state to float32 after every step and takes the cosine in float64;
+here everything has the world's precision. With 64 bits enabled a step rounds to the very state Gymnasium returns, and
+the rewards agree to 1e-12; in float32 a step agrees to 2e-7 in position, 1e-8 in velocity.
+"""
+
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedrl.environments.protocol import Box, Environment, Step
+
+MIN_POSITION, MAX_POSITION = -1.2, 0.6
+MAX_SPEED = 0.07
+SHIFTS = {  # the ends of the interval of theta_n, by convention and level
+    "paper": {"low": (-1.0, 1.0), "medium": (-1.5, 1.5), "high": (-2.0, 2.0)},
+    "published": {"low": (-1.0, 1.0), "medium": (-1.5, 1.5), "high": (-2.0, 3.0)},
+}
+
+
+class MountainCar(NamedTuple):
+    """One world, or with a leading axis on every field a stack of worlds."""
+
+    power: Array
+    goal_position: Array
+    goal_velocity: Array
+    start_low: Array
+    start_high: Array  # the start is uniform between the two, at rest
+    shift: Array  # theta_n, added to the action in all states
+    horizon: Array  # int32: steps after which an episode is cut
+
+
+class State(NamedTuple):
+    physics: Array  # [2] position, velocity
+    steps: Array  # int32: taken so far
+
+
+def environment(gamma: float = 0.99, limit: int = 999, *, cost: Literal["policy", "shifted"] = "policy") -> Environment:
+    """Each step costs 0.1 a^2, the goal pays 100. An episode is cut at its world's `horizon`, at `limit` in any case.
+
+    The engine is given the shifted action, clipped to [-1, 1]. The cost is never clipped, as in Gymnasium: it is of the
+    policy's action, or with `cost="shifted"` of the shifted one, as in the published code of paper 004. As in Gymnasium
+    a step may be both `done` and `cut`. Only `reset` reads its noise.
+    """
+    if not 0.0 < gamma <= 1.0 or limit < 1:
+        raise ValueError(f"mountain car wants 0 < gamma <= 1 and limit >= 1, got {gamma} and {limit}; try 0.99 and 999")
+    if cost not in ("policy", "shifted"):
+        raise ValueError(f'cost is of the action of the "policy" or of the "shifted" one, got {cost!r}')
+
+    def reset(world: MountainCar, noise: Array) -> State:
+        position = world.start_low + (world.start_high - world.start_low) * noise
+        return State(jnp.stack([position, jnp.zeros_like(position)]), jnp.int32(0))
+
+    def step(world: MountainCar, state: State, action: Array, noise: Array) -> Step:
+        shifted = action[0] + world.shift
+        position, velocity = _drive(world, state.physics, jnp.clip(shifted, -1.0, 1.0))
+        done = (position >= world.goal_position) & (velocity >= world.goal_velocity)
+        charged = shifted if cost == "shifted" else action[0]
+        reward = jnp.where(done, 100.0, 0.0).astype(position.dtype) - jnp.square(charged) * 0.1
+        steps = state.steps + 1
+        after = State(jnp.stack([position, velocity]), steps)
+        return Step(after, reward, done, steps >= jnp.minimum(world.horizon, limit))
+
+    return Environment(
+        prepare=lambda world: world,
+        reset=reset,
+        step=step,
+        observe=lambda world, state: state.physics,
+        noise=jax.random.uniform,
+        observations=Box((2,), (MIN_POSITION, -MAX_SPEED), (MAX_POSITION, MAX_SPEED)),
+        actions=Box((1,), (-1.0,), (1.0,)),
+        gamma=gamma,
+        limit=limit,
+    )
+
+
+def _drive(world: MountainCar, physics: Array, force: Array) -> tuple[Array, Array]:
+    """Position and velocity one step later; the wall on the left stops the car."""
+    position, velocity = physics
+    velocity = velocity + (force * world.power - 0.0025 * jnp.cos(3 * position))
+    velocity = jnp.clip(velocity, -MAX_SPEED, MAX_SPEED)
+    position = jnp.clip(position + velocity, MIN_POSITION, MAX_POSITION)
+    return position, jnp.where((position == MIN_POSITION) & (velocity < 0.0), 0.0, velocity)
+
+
+def world(
+    power: float | Array = 0.0015,
+    goal_position: float | Array = 0.45,
+    goal_velocity: float | Array = 0.0,
+    start_low: float | Array = -0.6,
+    start_high: float | Array = -0.4,
+    shift: float | Array = 0.0,
+    horizon: int | Array = 999,
+) -> MountainCar:
+    """Gymnasium's world but for what is given; arrays with a client axis make the whole a stack."""
+    numbers = [jnp.asarray(x, float) for x in (power, goal_position, goal_velocity, start_low, start_high, shift)]
+    return MountainCar(*jnp.broadcast_arrays(*numbers, jnp.asarray(horizon, jnp.int32)))
+
+
+def shifts(
+    level: Literal["low", "medium", "high"],
+    clients: int = 60,
+    convention: Literal["paper", "published"] = "paper",
+) -> MountainCar:
+    """Mountain Cars, 004 §5.1: theta_n evenly spaced over an interval, by default n = 1..clients (medium: -1.5 + n/20).
+
+    The published code counts from 0 and its high level goes from -2 towards 3 (with 60 clients up to 2.92).
+    """
+    if convention not in SHIFTS or level not in SHIFTS[convention]:
+        raise ValueError(
+            f"Mountain Cars of level {level!r}, convention {convention!r} are not known; choose a level of "
+            f"{', '.join(SHIFTS['paper'])} and a convention of {', '.join(SHIFTS)}"
+        )
+    if clients < 1:
+        raise ValueError(f"a federation wants at least one client, got clients={clients}; the paper has 60")
+    low, high = SHIFTS[convention][level]
+    n = np.arange(clients) + (1 if convention == "paper" else 0)
+    return world(shift=jnp.asarray(low + n * (high - low) / clients, float))

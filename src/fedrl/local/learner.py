@@ -1,0 +1,21 @@
+"""What a federated method needs to know of a local learner: its parameters, its local update, what a client keeps."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from fedrl.types import LocalUpdate, Policy
+
+
+class Learner(NamedTuple):
+    policy: Policy
+    init: Callable  # (key) -> theta: what is learnt together and travels
+    local: LocalUpdate  # reads `message.theta` and `message.round`, uploads the displacement of theta
+    memory: Callable = lambda client_id, key: ()  # (client_id, key) -> what a client starts with
+    acts_with: Callable = lambda theta, client: theta  # (theta, client) -> the policy's parameters
+    recent: Callable | None = None  # (memory) -> Trajectory the client remembers, for methods that look before choosing
+    loss: Callable | None = None  # (theta, client) -> loss at theta on what it remembers; its gradient is the learner's
+    opening: tuple = ()  # local updates played by every client once, before the first round; upload nothing
+
+
+BuildLearner = Callable[[Any], Learner]  # (environment); a tabular one wants finite observations, a network any
+BuildPolicy = Callable[[Any], Policy]

@@ -1,0 +1,224 @@
+"""Proximal policy optimisation as a local learner: one local step is one iteration (roll out, fit V, improve pi).
+
+Actor and critic are learnt together with the other clients; optimiser states, filters and the penalty coefficient stay in
+the client's memory (Xie & Song 2025, §4.2 and its published code).
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from fedrl import keys, trees
+from fedrl.environments.protocol import Box, Environment, Host
+from fedrl.keys import Key
+from fedrl.local import trust as trusts
+from fedrl.local.advantage import gae, standardised
+from fedrl.local.learner import BuildLearner, BuildPolicy, Learner
+from fedrl.local.minibatches import descend, mean_square, rows
+from fedrl.local.steps import Rate, adam, constant
+from fedrl.policies import filtered as filters
+from fedrl.policies import network
+from fedrl.policies.filtered import Filtered, Moments
+from fedrl.policies.mlp import mlp
+from fedrl.rollouts.episodes import Trajectory, env_steps, sampler, shapes
+from fedrl.trees import Tree
+from fedrl.types import Client, LocalUpdate
+
+
+class Theta(NamedTuple):
+    """What travels."""
+
+    actor: Tree
+    critic: network.Layers
+
+
+class Memory(NamedTuple):
+    """What a client keeps."""
+
+    obs: Moments
+    reward: Moments
+    actor: Any  # optimiser states
+    critic: Any
+    beta: Array  # penalty coefficient
+    recent: Any  # the last iterations as one Trajectory, oldest first; () where nobody asks for them
+
+
+class Iterate(NamedTuple):
+    """A client in the middle of its local iterations."""
+
+    theta: Theta
+    memory: Memory
+    message: Any
+    env_steps: Array
+
+
+class Batch(NamedTuple):
+    """What an improvement step looks at, flat over copies and time."""
+
+    obs: Any  # as the networks see it
+    choice: Any
+    log_prob: Array
+    advantage: Array
+    target: Array  # of the critic
+
+
+@dataclass(frozen=True)
+class PPO:
+    """The settings. The defaults are those of common PPO; 004's are in `recipes/xie2025`."""
+
+    policy: BuildPolicy = mlp(64, 64, last=0.01)
+    value: tuple[int, ...] = (64, 64)  # hidden layers of the critic
+    steps: int = 2048  # environment steps per iteration,
+    copies: int = 8  # in so many rows of whole and cut episodes
+    local_steps: int = 1  # iterations between two rounds
+    trust: trusts.Trust = trusts.clipped(0.2)  # how far one batch may move the policy
+    optimiser: optax.GradientTransformation = adam(clip=0.5)
+    rate: Rate = constant(3e-4)  # the actor's step size, by round
+    epochs: int = 10  # 0: the policy stays, only V is fitted
+    minibatch: int = 64
+    critic_rate: float = 1e-3
+    critic_epochs: int = 10  # 0: V stays, only the policy is improved
+    critic_minibatch: int = 64
+    lam: float = 0.95  # of GAE
+    entropy: Rate = constant(0.0)  # coefficient of the entropy bonus, by round
+    filter_observations: bool = True
+    filter_rewards: bool = True
+    bootstrap: bool = True  # False: an episode that ran out of time is worth nothing more (004's published code)
+    warm_up: int = 0  # steps per client that fill its filters (and memory) before the first round
+    remember: int = 0  # iterations kept for methods that look at clients before choosing them
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.copies < 1 or self.steps % self.copies:
+            raise ValueError(f"steps must be a positive multiple of copies, got {self.steps} and {self.copies}")
+
+
+def ppo(**settings: Any) -> BuildLearner:
+    """The learner with these `PPO` settings: `ppo(steps=1024, rate=constant(1e-3))`."""
+    s = PPO(**settings)
+
+    def build(environment: Environment | Host) -> Learner:
+        plain = s.policy(environment)
+        if not (plain.kl and plain.entropy):
+            raise ValueError("PPO wants a policy with closed-form KL and entropy; use fedrl.policies.mlp")
+        kl, entropy = plain.kl, plain.entropy
+        filtering = s.filter_observations and isinstance(environment.observations, Box)
+        acting = filters.filtered(plain) if filtering else plain
+        size, lay_out = network.inputs(environment.observations)
+        critic_optimiser = adam()
+        horizon = s.steps // s.copies
+        act = sampler(environment, acting, horizon=horizon, batch=s.copies, restart=True)
+
+        def init(key: Key) -> Theta:
+            critic = network.init(keys.of(key, "critic"), (size, *s.value, 1))
+            return Theta(plain.init(keys.of(key, "actor")), critic)
+
+        def acts_with(theta: Theta, client: Client) -> Tree:
+            return Filtered(theta.actor, client.memory.obs) if filtering else theta.actor
+
+        def memory(client_id: Array, key: Key) -> Memory:
+            theta, nothing = init(key), filters.nothing_seen(size)
+            kept: Any = ()
+            if s.remember:
+                parameters = Filtered(theta.actor, nothing) if filtering else theta.actor
+                room = shapes(environment, acting, parameters, horizon=horizon, batch=s.copies * s.remember)
+                kept = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), room)
+            states = s.optimiser.init(theta.actor), critic_optimiser.init(theta.critic)
+            return Memory(nothing, filters.nothing_seen(1), *states, jnp.ones(()), kept)
+
+        def values(critic: network.Layers, obs: Any) -> Array:
+            return network.forward(critic, lay_out(obs))[..., 0]
+
+        def looked_at(memory: Memory, theta: Theta, seen: Trajectory) -> Batch:
+            """What was seen, through the client's filters, with advantages from its critic."""
+            obs, after = (filters.standardise(memory.obs, x) if filtering else x for x in (seen.obs, seen.after))
+            reward = filters.scale_reward(memory.reward, seen.reward) if s.filter_rewards else seen.reward
+            value, later = values(theta.critic, obs), values(theta.critic, after)
+            if not s.bootstrap:
+                later = jnp.where(seen.cut, jnp.zeros_like(later), later)
+            advantage = gae(seen, reward, value, later, gamma=environment.gamma, lam=s.lam)
+            log_prob = jnp.sum(plain.log_probs(theta.actor, obs, seen.choice), axis=-1)
+            return Batch(*rows((obs, seen.choice, log_prob, advantage, advantage + value)))
+
+        def remembering(memory: Memory, seen: Trajectory) -> Memory:
+            """The memory after these steps: filters moved on, the oldest iteration forgotten."""
+            weight = rows(seen.alive).astype(jnp.float32)
+            recent = memory.recent
+            if s.remember:
+                recent = jax.tree.map(lambda old, new: jnp.concatenate([old, new])[s.copies :], recent, seen)
+            return memory._replace(
+                obs=filters.update(memory.obs, rows(seen.obs), weight) if filtering else memory.obs,
+                reward=filters.update(memory.reward, rows(seen.reward)[:, None], weight),
+                recent=recent,
+            )
+
+        def start(message: Any, client: Client, key: Key) -> Iterate:
+            return Iterate(message.theta, client.memory, message, jnp.zeros((), jnp.int32))
+
+        def sample(local: Iterate, client: Client, key: Key) -> Trajectory:
+            return act(acts_with(local.theta, client._replace(memory=local.memory)), client, key)
+
+        def estimate(local: Iterate, seen: Trajectory, client: Client, key: Key) -> tuple[Theta, Iterate]:
+            """One iteration; the direction is how far it moved actor and critic."""
+            theta, memory, round = local.theta, local.memory, local.message.round
+            batch = looked_at(memory, theta, seen)
+            critic, critic_state = descend(
+                lambda critic, rows: mean_square(values(critic, rows.obs) - rows.target),
+                theta.critic, memory.critic, batch, keys.of(key, "critic"),
+                optimiser=critic_optimiser, rate=s.critic_rate, epochs=s.critic_epochs, minibatch=s.critic_minibatch,
+            )  # fmt: skip
+            batch = batch._replace(advantage=standardised(batch.advantage))
+
+            def loss(actor: Tree, rows: Batch) -> Array:
+                ratio = jnp.exp(jnp.sum(plain.log_probs(actor, rows.obs, rows.choice), axis=-1) - rows.log_prob)
+                moved = kl(theta.actor, actor, rows.obs)
+                gain = jnp.mean(s.trust.objective(ratio, rows.advantage, moved, memory.beta))
+                return -gain - s.entropy(round) * jnp.mean(entropy(actor, rows.obs))
+
+            actor, actor_state = descend(
+                loss, theta.actor, memory.actor, batch, keys.of(key, "actor"),
+                optimiser=s.optimiser, rate=s.rate(round), epochs=s.epochs, minibatch=s.minibatch,
+            )  # fmt: skip
+            beta = s.trust.adapt(memory.beta, jnp.mean(kl(theta.actor, actor, batch.obs)), jnp.max(batch.advantage))
+            memory = remembering(memory, seen)._replace(actor=actor_state, critic=critic_state, beta=beta)
+            after = local._replace(memory=memory, env_steps=local.env_steps + env_steps(seen))
+            return trees.subtract(Theta(actor, critic), theta), after
+
+        def apply(local: Iterate, direction: Theta, client: Client) -> Iterate:
+            return local._replace(theta=trees.add(local.theta, direction))
+
+        def finish(local: Iterate, client: Client) -> tuple[Theta, Memory, Array]:
+            return trees.subtract(local.theta, local.message.theta), local.memory, local.env_steps
+
+        def loss_on_recent(theta: Theta, client: Client) -> Array:
+            """Minus the mean advantage at the current policy (ratio 1, KL 0); its gradient is the policy gradient's."""
+            batch = looked_at(client.memory, theta, client.memory.recent)
+            log_prob = jnp.sum(plain.log_probs(theta.actor, batch.obs, batch.choice), axis=-1)
+            ratio = jnp.exp(log_prob - jax.lax.stop_gradient(log_prob))
+            return -jnp.mean(ratio * jax.lax.stop_gradient(batch.advantage))
+
+        traced = isinstance(environment, Environment)
+        local = LocalUpdate(start, sample, estimate, apply, finish, max_steps=s.local_steps, traced=traced)
+        looking = local._replace(
+            estimate=lambda local, seen, client, key: (
+                (), local._replace(memory=remembering(local.memory, seen), env_steps=local.env_steps + env_steps(seen))
+            ),
+            apply=lambda local, direction, client: local,
+            finish=lambda local, client: ((), local.memory, local.env_steps),
+            max_steps=-(-s.warm_up // s.steps),
+        )  # fmt: skip
+        return Learner(
+            acting,
+            init,
+            local,
+            memory=memory,
+            acts_with=acts_with,
+            recent=(lambda memory: memory.recent) if s.remember else None,
+            loss=loss_on_recent if s.remember else None,
+            opening=(looking,) if s.warm_up else (),
+        )
+
+    return build

@@ -1,0 +1,38 @@
+"""Step sizes and optimisers of network learners. Optimisers are optax transformations of unit rate; a rate scales them."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+Rate = Callable[[Array], Array]  # (round) -> step size, or another coefficient
+
+
+def sgd(momentum: float = 0.9, *, clip: float | None = None) -> optax.GradientTransformation:
+    """Momentum SGD; `clip` bounds the global norm of the gradient first (10 in 004's published code)."""
+    return _clipped(optax.trace(decay=momentum) if momentum else optax.identity(), clip)
+
+
+def adam(*, clip: float | None = None) -> optax.GradientTransformation:
+    return _clipped(optax.scale_by_adam(eps=1e-5), clip)
+
+
+def _clipped(optimiser: optax.GradientTransformation, clip: float | None) -> optax.GradientTransformation:
+    return optimiser if clip is None else optax.chain(optax.clip_by_global_norm(clip), optimiser)
+
+
+def decaying(rate: float, *, decay: float = 1.0, floor: float = 0.0) -> Rate:
+    """rate * decay^round, never below `floor`."""
+    if not (rate >= 0 and 0 < decay <= 1):
+        raise ValueError(f"a rate must not be negative and its decay lie in (0, 1], got {rate} and {decay}")
+    return lambda round: jnp.maximum(rate * jnp.asarray(decay) ** round.astype(jnp.float32), floor)
+
+
+def constant(rate: float) -> Rate:
+    return decaying(rate)
+
+
+def dropping(start: float, *, every: int, factor: float = 10.0) -> Rate:
+    """`start`, divided by `factor` every so many rounds: the entropy coefficient of 004's published code."""
+    return lambda round: start * jnp.asarray(1.0 / factor) ** (round // every).astype(jnp.float32)

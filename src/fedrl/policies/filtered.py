@@ -1,0 +1,89 @@
+"""Running statistics of what a client has seen, and a policy that looks through them. They stay in the client's memory."""
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedrl.trees import Tree
+from fedrl.types import Policy
+
+CLIP_OBS, CLIP_REWARD = 5.0, 10.0  # in standard deviations (facts of the published code of 004)
+SMALL = 1e-8
+
+
+class Moments(NamedTuple):
+    """Count, mean and sum of squared deviations of everything seen so far."""
+
+    count: Array  # []
+    mean: Array  # [n]
+    squares: Array  # [n]
+
+
+class Filtered(NamedTuple):
+    """What a filtered policy acts with: parameters that are shared, statistics that are the client's own."""
+
+    theta: Tree
+    moments: Moments
+
+
+def nothing_seen(size: int) -> Moments:
+    return Moments(jnp.zeros(()), jnp.zeros((size,)), jnp.zeros((size,)))
+
+
+def update(moments: Moments, x: Array, weight: Array) -> Moments:
+    """With the rows of x [n, size] where `weight` [n] is one added (Chan et al. 1979)."""
+    count = jnp.sum(weight)
+    safe = jnp.maximum(count, 1.0)
+    mean = jnp.sum(weight[:, None] * x, axis=0) / safe
+    squares = jnp.sum(weight[:, None] * (x - mean[None, :]) ** 2, axis=0)
+    total = moments.count + count
+    off = mean - moments.mean
+    share = count / jnp.maximum(total, 1.0)
+    return Moments(total, moments.mean + off * share, moments.squares + squares + off**2 * (moments.count * share))
+
+
+def deviation(moments: Moments) -> Any:
+    """Standard deviation of each entry; one before two things have been seen."""
+    xp = np if isinstance(moments.mean, np.ndarray) else jnp
+    spread = xp.sqrt(moments.squares / xp.maximum(moments.count - 1, 1)) + SMALL
+    return xp.where(moments.count > 1, spread, xp.ones_like(spread))
+
+
+def standardise(moments: Moments, obs: Any) -> Any:
+    """Observations [..., n] centred, scaled and clipped."""
+    xp = np if isinstance(obs, np.ndarray) else jnp
+    row = (1,) * (obs.ndim - 1) + moments.mean.shape
+    mean, scale = moments.mean.reshape(row), deviation(moments).reshape(row)
+    if xp is jnp:
+        mean, scale = jnp.broadcast_to(mean, obs.shape), jnp.broadcast_to(scale, obs.shape)
+    return xp.clip((obs - mean) / scale, -CLIP_OBS, CLIP_OBS)
+
+
+def scale_reward(moments: Moments, reward: Array) -> Array:
+    """Rewards divided by their running deviation, not centred, clipped."""
+    return jnp.clip(reward / deviation(moments)[0], -CLIP_REWARD, CLIP_REWARD)
+
+
+def filtered(policy: Policy) -> Policy:
+    """`policy` on standardised observations; its parameters are then `Filtered`. The statistics do not move while acting."""
+
+    def looking(theta: Filtered, obs: Any) -> Any:
+        return standardise(theta.moments, obs)
+
+    def log_probs(theta: Filtered, obs: Any, choice: Any) -> Array:
+        return policy.log_probs(theta.theta, looking(theta, obs), choice)
+
+    def host(theta: Filtered, obs: np.ndarray, noise: Any) -> Any:
+        assert policy.host
+        return policy.host(theta.theta, looking(theta, obs).astype(obs.dtype), noise)
+
+    return policy._replace(
+        prepare=lambda theta: (policy.prepare(theta.theta), theta.moments),
+        sample=lambda ready, obs, noise: policy.sample(ready[0], standardise(ready[1], obs), noise),
+        log_probs=log_probs,
+        entropy=policy.entropy and (lambda theta, obs: policy.entropy(theta.theta, looking(theta, obs))),
+        kl=policy.kl and (lambda theta, other, obs: policy.kl(theta.theta, other.theta, looking(theta, obs))),
+        host=host if policy.host else None,
+    )

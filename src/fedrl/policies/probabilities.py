@@ -1,0 +1,50 @@
+"""A table of action probabilities: theta is pi itself, so a mean of parameters is the mean of the policies."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl.environments.finite import draw
+from fedrl.environments.protocol import Discrete, Environment, Host
+from fedrl.keys import Key
+from fedrl.types import Policy
+
+
+def probability_table(
+    start: Callable[[Key, tuple[int, ...]], Array] | None = None,
+) -> Callable[[Environment | Host], Policy]:
+    """theta [S, A], rows are distributions; `start(key, shape)` draws the first ones, by default uniform.
+
+    Linear in its parameters: eps_theta of Xie & Song 2025, Lemma 5, is zero. An action never taken has
+    log-probability -inf.
+    """
+
+    def build(environment: Environment | Host) -> Policy:
+        shape = sizes(environment)
+
+        def prepare(theta: Array) -> Array:
+            cumulative = jnp.cumsum(theta, axis=-1)
+            return cumulative / cumulative[:, -1:]  # exactly one from the last possible action on
+
+        return Policy(
+            init=lambda key: jnp.full(shape, 1.0 / shape[1]) if start is None else start(key, shape),
+            prepare=prepare,
+            noise=jax.random.uniform,
+            sample=lambda cumulative, obs, u: draw(cumulative[obs], u),
+            action=lambda choice: choice,
+            log_probs=lambda theta, obs, choice: jnp.log(theta)[obs, choice][..., None],
+            table=lambda theta: jnp.log(theta)[..., None],
+            actions=shape[1],
+        )
+
+    return build
+
+
+def sizes(environment: Environment | Host) -> tuple[int, int]:
+    """How many states and actions there are."""
+    states, actions = environment.observations, environment.actions
+    if not isinstance(states, Discrete) or not isinstance(actions, Discrete):
+        raise ValueError(f"a table wants finitely many states and actions, got {states} and {actions}; use a network")
+    return states.n, actions.n

@@ -1,0 +1,65 @@
+"""Acting: what a roll-out returns, and the sampler that fits the environment: inside the compiled program or on the host."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl.environments.protocol import Box, Environment, Host
+from fedrl.keys import Key
+from fedrl.trees import Tree
+from fedrl.types import Client, Policy
+
+MOST_STEPS = 10_000  # an episode without a time limit must end by itself within so many
+
+Sampler = Callable[[Tree, Client, Key], "Trajectory"]  # (the policy's parameters, client, key)
+
+
+class Trajectory(NamedTuple):
+    """A batch of episodes, [B, T] each; where `alive` is False nothing happened and the reward is zero."""
+
+    obs: Any
+    choice: Any
+    reward: Array
+    alive: Array
+    done: Array  # the task was over after this step
+    cut: Array  # time was up, or the roll-out stops here: what follows is worth something but was not seen
+    after: Any  # the observation after this step, before any new episode began
+
+
+def sampler(
+    environment: Environment | Host, policy: Policy, *, horizon: int, batch: int, restart: bool = False
+) -> Sampler:
+    """`batch` rows of at most `horizon` steps. restart=True begins a new episode wherever one ends, so that all count."""
+    if horizon < 1 or batch < 1:
+        raise ValueError(f"a roll-out wants horizon and batch of at least 1, got horizon={horizon}, batch={batch}")
+    if isinstance(environment, Host):
+        from fedrl.rollouts.host import rollout as on_host
+
+        return on_host(environment, policy, horizon=horizon, batch=batch, restart=restart)
+    from fedrl.rollouts.traced import rollout
+
+    def act(theta: Tree, client: Client, key: Key) -> Trajectory:
+        return rollout(environment, policy, theta, client.world, key, horizon=horizon, batch=batch, restart=restart)
+
+    return act
+
+
+def shapes(environment: Environment | Host, policy: Policy, theta: Tree, *, horizon: int, batch: int) -> Trajectory:
+    """The shapes and dtypes that a roll-out with parameters like `theta` will have."""
+    space = environment.observations
+    one = jax.ShapeDtypeStruct(*((space.shape, jnp.float32) if isinstance(space, Box) else ((), jnp.int32)))
+    noise = jax.eval_shape(lambda: policy.noise(jax.random.key(0), ()))
+    choice = jax.eval_shape(lambda theta, obs, n: policy.sample(policy.prepare(theta), obs, n), theta, one, noise)
+
+    def many(like: Any) -> Any:
+        return jax.tree.map(lambda x: jax.ShapeDtypeStruct((batch, horizon, *x.shape), x.dtype), like)
+
+    number, flag = (jax.ShapeDtypeStruct((), kind) for kind in (jnp.float32, jnp.bool_))
+    return Trajectory(many(one), many(choice), *map(many, (number, flag, flag, flag, one)))
+
+
+def env_steps(seen: Trajectory) -> Array:
+    return jnp.sum(seen.alive, dtype=jnp.int32)

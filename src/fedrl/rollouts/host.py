@@ -1,0 +1,118 @@
+"""Roll-outs on simulators outside the compiled program: all copies of a client step together, in NumPy.
+
+A process opens a client's simulator once and keeps it; every roll-out begins new episodes, so nothing carries over from one
+to the next and a roll-out repeated elsewhere gives the same bytes.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedrl import keys
+from fedrl.environments.errors import WorldError
+from fedrl.environments.protocol import Host, Simulator
+from fedrl.keys import Key
+from fedrl.rollouts.episodes import MOST_STEPS, Sampler, Trajectory, shapes
+from fedrl.trees import Tree
+from fedrl.types import Client, Policy
+
+MOST_OPEN = 256  # simulators one process keeps open; beyond that the one used longest ago is closed
+
+
+def rollout(environment: Host, policy: Policy, *, horizon: int, batch: int, restart: bool) -> Sampler:
+    """The sampler of a host environment; `restart` as in `sampler`."""
+    act = policy.host or _compiled(policy)
+    noise = jax.jit(lambda key: policy.noise(keys.of(key, "act"), (horizon * batch,)))
+    seeds = jax.jit(lambda key: jax.random.bits(keys.of(key, "reset"), (horizon + 1, batch, 2)))
+
+    def sample(theta: Tree, client: Client, key: Key) -> Trajectory:
+        theta = jax.tree.map(np.asarray, theta)
+        world, who = jax.tree.map(np.asarray, client.world), int(client.id)
+        simulator = opened(environment, who, world, batch)
+        acts = jax.tree.map(lambda x: np.asarray(x).reshape(horizon, batch, *x.shape[1:]), noise(key))
+        luck = np.asarray(seeds(key)).astype(np.uint64)
+        luck = luck[..., 0] << np.uint64(32) | luck[..., 1]
+        room = shapes(environment, policy, theta, horizon=horizon, batch=batch)
+        blank = Trajectory(*(np.zeros((horizon, batch, *x.shape[2:]), x.dtype) for x in room))
+        return _play(environment, simulator, who, lambda obs, n: act(theta, obs, n), acts, luck, restart, blank)
+
+    return sample
+
+
+def _play(
+    environment: Host,
+    simulator: Simulator,
+    who: int,
+    act: Callable,
+    acts: Any,
+    luck: np.ndarray,
+    restart: bool,
+    seen: Trajectory,
+) -> Trajectory:
+    """Fill `seen` [T, B]; returned as [B, T]."""
+    horizon, batch = luck.shape[0] - 1, luck.shape[1]
+    rows, episode = np.arange(batch), np.zeros(batch, int)
+    obs, alive = simulator.reset(rows, luck[0]), np.ones(batch, bool)
+    for t in range(horizon):
+        choice, action = act(obs, jax.tree.map(lambda x, t=t: x[t], acts))
+        after, reward, done, cut = simulator.step(action)
+        over = done | cut
+        for name, value in zip(Trajectory._fields, (obs, choice, reward, alive, done, cut & ~done, after), strict=True):
+            getattr(seen, name)[t] = value
+        seen.reward[t] *= alive
+        if not restart:
+            alive = alive & ~over
+            if not alive.any():
+                break
+        obs = after
+        if over.any() and t < horizon - 1:
+            again = rows[over]
+            episode[again] += 1
+            obs = after.copy()
+            obs[again] = simulator.reset(again, luck[episode[again], again])
+    seen.cut[-1] |= ~seen.done[-1]
+    if not restart and not environment.limit and horizon >= MOST_STEPS and alive.any():
+        raise WorldError(
+            f"client {who}: an episode has not ended after {horizon} steps and the environment has no time limit; "
+            "give it one, e.g. fedrl.gymnasium(make_env, clients=…, limit=1000)"
+        )
+    return Trajectory(*(np.ascontiguousarray(np.swapaxes(x, 0, 1)) for x in seen))
+
+
+def _compiled(policy: Policy) -> Callable:
+    """The traced policy, many observations at a time: for policies without a NumPy twin."""
+
+    @jax.jit
+    def both(theta: Tree, obs: Any, noise: Any) -> tuple[Any, Any]:
+        acting = policy.prepare(theta)
+        choice = jax.vmap(lambda o, n: policy.sample(acting, o, n))(obs, noise)
+        return choice, jax.vmap(policy.action)(choice)
+
+    return lambda theta, obs, noise: jax.tree.map(np.asarray, both(theta, obs, noise))
+
+
+_open: OrderedDict[tuple, tuple[Host, bytes, Simulator]] = OrderedDict()
+
+
+def opened(environment: Host, who: int, world: Any, copies: int) -> Simulator:
+    """The simulator of client `who` with this world, opened now or kept from before."""
+    place = (id(environment.open), who, copies)
+    stamp = b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(world))
+    if place in _open and _open[place][1] == stamp and _open[place][0] is environment:
+        _open.move_to_end(place)
+        return _open[place][2]
+    if place in _open:
+        _open.pop(place)[2].close()
+    _open[place] = (environment, stamp, environment.open(who, world, copies))
+    if len(_open) > MOST_OPEN:
+        _open.popitem(last=False)[1][2].close()
+    return _open[place][2]
+
+
+def close_all() -> None:
+    """Close every simulator of this process."""
+    while _open:
+        _open.popitem()[1][2].close()

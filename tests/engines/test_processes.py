@@ -1,0 +1,213 @@
+"""Worker processes: the same bytes as in one process, however many there are and whoever of them dies."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from engine_runs import end_state, frozen_lakes, within
+from federations import federation
+
+from fedrl.algorithms.alone import alone
+from fedrl.algorithms.fedavg import pavg
+from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
+from fedrl.engines import processes as module
+from fedrl.engines.fused import fused
+from fedrl.engines.one_at_a_time import one_at_a_time
+from fedrl.engines.processes import processes
+from fedrl.environments.errors import WorldError
+from fedrl.local.reinforce import reinforce
+from fedrl.records.measure import exact_return, sampled_return
+from fedrl.selection.participation import uniform
+
+STEPS = {"eta": 0.3, "local_steps": 2}
+SAMPLING = {"horizon": 12, "batch": 2}
+LAKE = pavg(**STEPS, **SAMPLING, participation=uniform(3))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _stop():
+    yield
+    module.stop()
+
+
+@pytest.fixture(scope="module")
+def lakes():
+    """The lakes, and what thirty rounds on them end with."""
+    where = frozen_lakes(4)
+    return where, end_state(LAKE, one_at_a_time(), where, sampled_return(2), rounds=30)
+
+
+@pytest.mark.parametrize("name", ["FedSVRPG-M", "alone"])
+def test_traced(name):
+    """An algorithm with an opening, and one whose clients remember: as the fused program, with 1, 2 and 4 workers."""
+    method = {
+        "FedSVRPG-M": fedsvrpg_m(beta=0.3, first_batch=3, **STEPS, **SAMPLING),
+        "alone": alone(reinforce(**SAMPLING), **STEPS),
+    }[name]
+    exact = end_state(method, fused("map"), federation(5), exact_return())
+    for workers in (1, 2, 4) if name == "FedSVRPG-M" else (2,):
+        assert within(60, lambda w=workers: end_state(method, processes(w), federation(5), exact_return())) == exact
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_simulators(lakes, workers):
+    where, exact = lakes
+    assert within(60, lambda: end_state(LAKE, processes(workers), where, sampled_return(2), rounds=30)) == exact
+
+
+def test_killed_at_any_instant(lakes):
+    """Thirteen kills in thirty rounds, some while a worker is still starting: same bytes, and no waiting for ever."""
+    where, exact = lakes
+    luck = random.Random(1)
+    delays = {number: [luck.uniform(0, 0.06)] for number in luck.sample(range(30), 10)}
+    for number in luck.sample(sorted(delays), 3):
+        delays[number].append(luck.uniform(0.3, 1.5))
+    timers, killed = [], []
+
+    def kill() -> None:
+        pid = luck.choice(module._places[2].hands).process.pid
+        os.kill(pid, signal.SIGKILL)
+        killed.append(pid)
+
+    def before(number: int) -> None:
+        for delay in delays.get(number, []):
+            timers.append(threading.Timer(delay, kill))
+            timers[-1].start()
+
+    result = within(120, lambda: end_state(LAKE, processes(2), where, sampled_return(2), rounds=30, before=before))
+    for timer in timers:
+        timer.join()
+    assert len(killed) == 13
+    assert result == exact
+
+
+def lake_with(step):
+    """Lakes of which client 2's does something else when stepped."""
+
+    class Odd(gym.Wrapper):
+        def step(self, action):
+            return step(super().step(action))
+
+    def make_env(client: int) -> gym.Env:
+        env = gym.make("FrozenLake-v1")
+        return Odd(env) if client == 2 else env
+
+    return frozen_lakes(4, make_env)
+
+
+def run(where, engine) -> list[bytes]:
+    return within(60, lambda: end_state(pavg(**STEPS, **SAMPLING), engine, where, sampled_return(2), rounds=1))
+
+
+def test_an_environment_that_raises(lakes):
+    """The error names the client and is of the same kind; the workers are usable afterwards."""
+
+    def stuck(seen):
+        raise OSError("the boat is stuck")
+
+    with pytest.raises(WorldError, match="client 2: step raised OSError: the boat is stuck"):
+        run(lake_with(stuck), processes(2))
+    pids = [hand.process.pid for hand in module._places[2].hands]
+    where, _ = lakes
+    run(where, processes(2))
+    assert [hand.process.pid for hand in module._places[2].hands] == pids
+
+
+def test_a_reward_that_is_not_a_number():
+    with pytest.raises(WorldError, match="client 2, copy 0: reward nan is not finite"):
+        run(lake_with(lambda seen: (seen[0], np.nan, *seen[2:])), processes(2))
+
+
+def test_any_other_error():
+    """What is not the environment's fault comes with the worker's traceback."""
+    where = federation(3)
+
+    def method(federation):
+        algorithm = pavg(**STEPS, **SAMPLING)(federation)
+        (train,) = algorithm.exchanges
+
+        def sample(local, client, key):
+            raise KeyError("no such world")
+
+        local = train.local._replace(sample=sample, traced=False)
+        return algorithm._replace(exchanges=(train._replace(local=local),))
+
+    with pytest.raises(RuntimeError, match="client 0, exchange 'train': KeyError: 'no such world'") as caught:
+        within(60, lambda: end_state(method, processes(2), where, exact_return(), rounds=1))
+    assert "in sample" in str(caught.value)
+
+
+def test_work_that_kills():
+    """A client whose environment takes the process with it is named, after three tries."""
+
+    def crash(seen):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(RuntimeError, match="3 workers in a row died at the work of client 2; .*fewer workers"):
+        run(lake_with(crash), processes(2))
+
+
+def test_what_cannot_be_sent():
+    lock = threading.Lock()
+
+    def guarded(seen):
+        with lock:
+            return seen
+
+    with pytest.raises(TypeError, match="cannot be sent to workers: .*lock.* inside the environment's `open`"):
+        run(lake_with(guarded), processes(2))
+
+
+def test_no_workers():
+    with pytest.raises(ValueError, match="at least one worker, got 0"):
+        processes(0)
+
+
+SCRIPT = """
+import gymnasium as gym, fedrl, time
+from fedrl.algorithms.fedavg import pavg
+from fedrl.engines import processes
+from fedrl.environments.gym import gymnasium
+from fedrl.records.measure import sampled_return
+
+def make_env(client):
+    return gym.make("FrozenLake-v1", success_rate=0.9 - 0.1 * client)
+
+fedrl.train(pavg(eta=0.3, local_steps=1, horizon=8), gymnasium(make_env, 2, limit=8), rounds=1,
+            engine=processes.processes(2), measure=sampled_return(1))
+print(*(hand.process.pid for hand in processes._places[2].hands), flush=True)
+{then}
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("how", ["killed", "done"])
+def test_workers_end_with_the_main_process(tmp_path, how):
+    """From a script without a guard, with a function of its own; killed, or come to its end."""
+    script = tmp_path / "mine.py"
+    script.write_text(SCRIPT.format(then="time.sleep(60)" if how == "killed" else ""))
+    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as main:
+        pids = [int(word) for word in main.stdout.readline().split()]
+        assert len(pids) == 2
+        if how == "killed":
+            assert all(map(alive, pids))
+            main.kill()
+        main.wait(30)
+    deadline = time.monotonic() + 10
+    while any(map(alive, pids)):
+        assert time.monotonic() < deadline, "a worker outlives the main process"
+        time.sleep(0.05)

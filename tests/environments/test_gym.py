@@ -1,0 +1,238 @@
+"""Real Gymnasium environments as federations (about 3 s)."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
+from gymnasium.wrappers import TimeLimit
+
+from fedrl.environments import protocol
+from fedrl.environments.errors import WorldError, check_finite
+from fedrl.environments.gym import gymnasium
+from fedrl.federation import Federation
+
+TASKS = {
+    "CartPole-v1": (protocol.Discrete(2), 500, np.float32),
+    "Pendulum-v1": (protocol.Box((1,), (-2.0,), (2.0,)), 200, np.float32),
+    "FrozenLake-v1": (protocol.Discrete(4), 100, np.int32),
+}
+
+
+class Room(gym.Env):
+    """An environment that says what it was given; `said` and `paid` are what it answers."""
+
+    def __init__(self, observations=None, actions=None, said=None, paid=0.0):
+        self.observation_space = observations or Box(-1.0, 1.0, (2, 2))
+        self.action_space = actions or Discrete(3)
+        self.said, self.paid, self.given = said, paid, []
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.observation_space.sample() if self.said is None else self.said, {}
+
+    def step(self, action):
+        self.given.append(action)
+        return self.observation_space.sample() if self.said is None else self.said, self.paid, False, False, {}
+
+
+def opened(federation, client_id=0, copies=2):
+    return federation.environment.open(client_id, federation.worlds[client_id], copies)
+
+
+def seeds(*numbers):
+    return np.asarray(numbers, np.uint64)
+
+
+def actions_of(space, random, copies):
+    if isinstance(space, protocol.Discrete):
+        return random.integers(0, space.n, copies).astype(np.int32)
+    return random.uniform(-3.0, 3.0, (copies, *space.shape)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_copies_step_as_environments_of_their_own(name):
+    actions, limit, dtype = TASKS[name]
+    federation = gymnasium(lambda client_id: gym.make(name), clients=3, gamma=0.9)
+    assert isinstance(federation, Federation)
+    assert (federation.count, federation.environment.gamma, federation.environment.limit) == (3, 0.9, limit)
+    assert federation.environment.actions == actions
+    simulator, alone = opened(federation, copies=3), [gym.make(name) for _ in range(3)]
+    seen = simulator.reset(np.arange(3), seeds(0, 1, 2))
+    theirs = np.asarray([env.reset(seed=seed)[0] for seed, env in enumerate(alone)], dtype)
+    np.testing.assert_array_equal(seen, theirs)
+    random, next_seed = np.random.default_rng(0), 3
+    for _ in range(250):
+        drawn = actions_of(actions, random, 3)
+        observations, rewards, done, cut = simulator.step(drawn)
+        bounded = drawn if drawn.ndim == 1 else np.clip(drawn, -2.0, 2.0)
+        wanted = [env.step(action) for env, action in zip(alone, bounded, strict=True)]
+        assert observations.dtype == dtype
+        np.testing.assert_array_equal(observations, np.asarray([step[0] for step in wanted], dtype))
+        np.testing.assert_array_equal(rewards, [step[1] for step in wanted])
+        np.testing.assert_array_equal(done, [step[2] for step in wanted])
+        np.testing.assert_array_equal(cut, [step[3] for step in wanted])
+        again = np.flatnonzero(done | cut)
+        if len(again):
+            fresh = seeds(*range(next_seed, next_seed + len(again)))
+            next_seed += len(again)
+            starts = [alone[row].reset(seed=int(seed))[0] for row, seed in zip(again, fresh, strict=True)]
+            np.testing.assert_array_equal(simulator.reset(again, fresh), np.asarray(starts, dtype))
+    assert next_seed > 3
+    simulator.close()
+
+
+def play(seed):
+    simulator = opened(gymnasium(lambda client_id: gym.make("Pendulum-v1"), clients=1), copies=2)
+    seen = [simulator.reset(np.arange(2), seeds(seed, seed + 1))]
+    for _ in range(20):
+        seen.append(simulator.step(np.ones((2, 1), np.float32))[0])
+    return np.stack(seen)
+
+
+def test_same_seeds_same_bytes_and_copies_differ():
+    assert play(3).tobytes() == play(3).tobytes()
+    assert play(3).tobytes() != play(4).tobytes()
+    assert not np.array_equal(play(3)[:, 0], play(3)[:, 1])
+
+
+def test_rows_are_reset_in_the_order_asked_and_the_others_are_left_alone():
+    simulator = opened(gymnasium(lambda client_id: gym.make("CartPole-v1"), clients=1), copies=3)
+    starts = simulator.reset(np.arange(3), seeds(0, 1, 2))
+    simulator.step(np.zeros(3, np.int32))
+    again = simulator.reset(np.asarray([2, 0]), seeds(1, 2**40 + 2))
+    np.testing.assert_array_equal(again, starts[[1, 2]])
+    fresh = opened(gymnasium(lambda client_id: gym.make("CartPole-v1"), clients=1), copies=1)
+    fresh.reset(np.arange(1), seeds(1))
+    fresh.step(np.zeros(1, np.int32))
+    np.testing.assert_array_equal(simulator.step(np.ones(3, np.int32))[0][1], fresh.step(np.ones(1, np.int32))[0][0])
+
+
+def test_clients_may_differ_in_what_make_env_makes():
+    federation = gymnasium(lambda client_id: gym.make("Pendulum-v1", g=9.0 + client_id), clients=2)
+    ends = []
+    for client_id in (0, 1):
+        simulator = opened(federation, client_id, copies=1)
+        simulator.reset(np.arange(1), seeds(0))
+        ends.append([simulator.step(np.zeros((1, 1), np.float32))[0] for _ in range(3)][-1])
+    assert not np.array_equal(*ends)
+
+
+@pytest.mark.parametrize(
+    ("make", "limit", "wanted"),
+    [
+        (lambda: Room(), None, 0),
+        (lambda: Room(), 7, 7),
+        (lambda: TimeLimit(Room(), 5), None, 5),
+        (lambda: gym.make("FrozenLake-v1"), 7, 7),
+        (lambda: gym.make("FrozenLake-v1"), 700, 100),
+        (lambda: gym.make("FrozenLake-v1").unwrapped, None, 0),
+    ],
+)
+def test_the_shorter_time_limit_holds(make, limit, wanted):
+    assert gymnasium(lambda client_id: make(), clients=1, limit=limit).environment.limit == wanted
+
+
+def test_an_episode_is_cut_at_the_limit():
+    simulator = opened(gymnasium(lambda client_id: Room(), clients=1, limit=3))
+    simulator.reset(np.arange(2), seeds(0, 1))
+    assert [simulator.step(np.zeros(2, np.int32))[3].tolist() for _ in range(3)] == [[False] * 2] * 2 + [[True] * 2]
+
+
+def given(actions, came):
+    rooms = []
+
+    def make_env(client_id):
+        rooms.append(Room(actions=actions))
+        return rooms[-1]
+
+    simulator = opened(gymnasium(make_env, clients=1), copies=2)
+    simulator.reset(np.arange(2), seeds(0, 1))
+    simulator.step(came)
+    return [room.given[0] for room in rooms[1:]]
+
+
+def test_actions_take_the_spaces_bounds_shape_and_type():
+    one, two = given(Box(-1.0, 2.0, (2, 2), np.float64), np.asarray([[0, 1, 3, -9], [0.5, 0, 0, 0]], np.float32))
+    np.testing.assert_array_equal(one, [[0.0, 1.0], [2.0, -1.0]])
+    assert (two.shape, two.dtype, two[0, 0]) == ((2, 2), np.float64, 0.5)
+    whole, _ = given(Box(0, 9, (2,), np.uint8), np.asarray([[-4.0, 2.7], [0.0, 0.0]], np.float32))
+    assert whole.dtype == np.uint8
+    np.testing.assert_array_equal(whole, [0, 3])
+    assert given(Discrete(3, start=5), np.asarray([0, 2], np.int32)) == [5, 7]
+
+
+def test_observations_are_flat_and_counted_from_zero():
+    federation = gymnasium(lambda client_id: Room(), clients=1)
+    assert federation.environment.observations == protocol.Box((4,), (-1.0,) * 4, (1.0,) * 4)
+    first = opened(federation).reset(np.arange(2), seeds(0, 1))
+    assert (first.shape, first.dtype) == ((2, 4), np.float32)
+    federation = gymnasium(lambda client_id: Room(observations=Discrete(4, start=10), said=13), clients=1)
+    assert federation.environment.observations == protocol.Discrete(4)
+    np.testing.assert_array_equal(opened(federation).reset(np.arange(2), seeds(0, 1)), np.int32([3, 3]))
+
+
+def test_spaces_of_all_clients_are_client_0s():
+    federation = gymnasium(lambda client_id: gym.make("CartPole-v1" if client_id < 2 else "Acrobot-v1"), clients=3)
+    opened(federation, 1)
+    with pytest.raises(WorldError, match=r"client 2: observation space Box.*\(6,\).*, wanted client 0's Box.*\(4,\)"):
+        opened(federation, 2)
+
+
+def test_a_make_env_that_raises_is_named():
+    def make_env(client_id):
+        if client_id == 3:
+            raise KeyError("no such map")
+        return gym.make("FrozenLake-v1")
+
+    federation = gymnasium(make_env, clients=4)
+    with pytest.raises(WorldError, match="client 3: make_env raised KeyError: 'no such map'; mend it or leave") as told:
+        opened(federation, 3)
+    assert isinstance(told.value.__cause__, KeyError)
+    with pytest.raises(WorldError, match="client 0: make_env returned NoneType, wanted a gymnasium.Env"):
+        gymnasium(lambda client_id: None, clients=1)
+
+
+def test_a_step_or_reset_that_raises_is_named():
+    simulator = opened(gymnasium(lambda client_id: Room(paid="much"), clients=2), 1)
+    simulator.reset(np.arange(2), seeds(0, 1))
+    with pytest.raises(WorldError, match="client 1: step raised ValueError: could not convert"):
+        simulator.step(np.zeros(2, np.int32))
+    simulator = opened(gymnasium(lambda client_id: Room(said=np.zeros(5)), clients=2), 1)
+    with pytest.raises(WorldError, match="client 1: reset raised ValueError"):
+        simulator.reset(np.arange(2), seeds(0, 1))
+
+
+def test_numbers_that_are_not_finite_are_named():
+    broken = np.full((2, 2), np.nan, np.float32)
+    simulator = opened(gymnasium(lambda client_id: Room(said=broken), clients=2), 1)
+    with pytest.raises(WorldError, match=r"client 1, copy 0: observation \[nan nan nan nan\] is not finite"):
+        simulator.reset(np.arange(2), seeds(0, 1))
+    simulator = opened(gymnasium(lambda client_id: Room(paid=np.inf), clients=2), 1)
+    simulator.reset(np.arange(2), seeds(0, 1))
+    with pytest.raises(WorldError, match="client 1, copy 0: reward inf is not finite"):
+        simulator.step(np.zeros(2, np.int32))
+    with pytest.raises(WorldError, match=r"client 4, copy 1: observation \[ *0. +inf\]"):
+        check_finite(4, np.asarray([[0.0, 0.0], [0.0, np.inf]]), np.zeros(2))
+    check_finite(4, np.zeros((2, 2)), np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    "room",
+    [
+        {"observations": Dict({"a": Discrete(2)})},
+        {"observations": Tuple((Discrete(2),))},
+        {"actions": MultiBinary(3)},
+    ],
+)
+def test_other_spaces_are_refused(room):
+    name = next(iter(room.values()))
+    with pytest.raises(WorldError, match="come from .*, supported are Box and Discrete") as told:
+        gymnasium(lambda client_id: Room(**room), clients=1)
+    assert str(name) in str(told.value)
+
+
+def test_settings_are_checked():
+    with pytest.raises(ValueError, match="got 0, 0.99 and None"):
+        gymnasium(lambda client_id: Room(), clients=0)
+    with pytest.raises(ValueError, match="got 1, 0.99 and -5"):
+        gymnasium(lambda client_id: Room(), clients=1, limit=-5)
