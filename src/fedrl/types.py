@@ -82,7 +82,11 @@ class Policy(NamedTuple):
     table: Callable | None = None  # (theta) -> [states, choices, k] log-probabilities, where observations are finite
     host: Callable | None = None  # (theta, obs [B], noise [B]) -> choice, action: `sample` for NumPy, many at a time
     decisions: int = 1  # k
+    hold: int = 1  # steps for which a roll-out uses one draw of noise before it takes the next
     actions: int = 0  # how many actions there are, where they are finite
+
+
+BuildPolicy = Callable[[Any], Policy]  # (environment); a table wants finite observations and actions, a network any
 
 
 class Algorithm(NamedTuple):

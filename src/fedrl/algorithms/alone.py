@@ -11,11 +11,10 @@ from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
 from fedrl.local.ascent import BuildDirection, ascend
-from fedrl.local.learner import BuildPolicy
 from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import Participation, everyone
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Exchange
+from fedrl.types import Algorithm, BuildPolicy, Exchange
 
 
 class Own(NamedTuple):

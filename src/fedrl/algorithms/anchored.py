@@ -10,12 +10,11 @@ from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
 from fedrl.local.ascent import BuildDirection, ascend
-from fedrl.local.learner import BuildPolicy
 from fedrl.local.reinforce import reinforce
 from fedrl.local.svrpg import Anchor
 from fedrl.selection.participation import Participation, everyone
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Cohort, Exchange, Metrics
+from fedrl.types import Algorithm, BuildPolicy, Cohort, Exchange, Metrics
 
 
 def anchored(

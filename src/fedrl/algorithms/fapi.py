@@ -15,17 +15,16 @@ from fedrl import keys, trees
 from fedrl.aggregation.mean import mean
 from fedrl.algorithms.fedavg import Method
 from fedrl.environments import solvers
-from fedrl.environments.protocol import Environment, Host
+from fedrl.environments.protocol import Environment, Host, finite_sizes
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
-from fedrl.local.learner import BuildPolicy
-from fedrl.policies.probabilities import probability_table, sizes
+from fedrl.policies.probabilities import probability_table
 from fedrl.round import work
 from fedrl.selection.participation import Participation, everyone
 from fedrl.theory.fapi import backup
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics
+from fedrl.types import Algorithm, BuildPolicy, Client, Cohort, Exchange, LocalUpdate, Metrics
 
 
 class Iterate(NamedTuple):
@@ -58,7 +57,7 @@ def bellman_sweeps(sweeps: int | None = None) -> BuildEvaluation:
         raise ValueError(f"sweeps must be at least 1, or None for the exact value, got {sweeps}")
 
     def build(environment: Environment | Host) -> Evaluation:
-        gamma, (states, _) = environment.gamma, sizes(environment)
+        gamma, (states, _) = environment.gamma, finite_sizes(environment)
 
         def residual(local: Iterate, seen: Tree, client: Client, key: Key) -> tuple[Array, Iterate]:
             if sweeps is None:

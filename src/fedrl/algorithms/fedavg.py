@@ -8,18 +8,17 @@ from jax import Array
 
 from fedrl import keys, trees
 from fedrl.aggregation.mean import mean, stack
-from fedrl.environments.protocol import Environment
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
 from fedrl.local.ascent import steps_along
-from fedrl.local.learner import BuildLearner, BuildPolicy, Learner
+from fedrl.local.learner import BuildLearner, Learner
 from fedrl.local.reinforce import reinforce
 from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import Participation, everyone
 from fedrl.selection.selection import BuildSelection, Selection
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics, Policy
+from fedrl.types import Algorithm, BuildPolicy, Client, Cohort, Exchange, LocalUpdate, Metrics, Policy
 
 Method = Callable[[Federation], Algorithm]  # what a user writes; `train` gives it the federation
 
@@ -36,7 +35,7 @@ def fedavg(
     participation: Participation = everyone(),
     selection: BuildSelection | None = None,
     server_step: float = 1.0,
-    project: Callable[[Environment, Policy], Callable[[Tree], Tree]] | None = None,
+    project: Callable[[Any, Policy], Callable[[Tree], Tree]] | None = None,
 ) -> Method:
     """Clients train locally from the common theta; the server adds `server_step` times the mean displacement.
 

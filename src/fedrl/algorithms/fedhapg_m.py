@@ -3,9 +3,9 @@
 from fedrl.algorithms.anchored import anchored, check_beta
 from fedrl.algorithms.fedavg import Method
 from fedrl.local.hapg import hapg
-from fedrl.local.learner import BuildPolicy
 from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import Participation, everyone
+from fedrl.types import BuildPolicy
 
 
 def fedhapg_m(

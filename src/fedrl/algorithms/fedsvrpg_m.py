@@ -2,10 +2,10 @@
 
 from fedrl.algorithms.anchored import anchored, check_beta
 from fedrl.algorithms.fedavg import Method
-from fedrl.local.learner import BuildPolicy
 from fedrl.local.svrpg import svrpg
 from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import Participation, everyone
+from fedrl.types import BuildPolicy
 
 
 def fedsvrpg_m(

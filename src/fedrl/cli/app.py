@@ -61,6 +61,21 @@ def run(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped or killed.")] = False,
     paper: Annotated[bool, typer.Option("--paper", help="The paper's own size instead of the quick one.")] = False,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What plays the rounds, instead of the recipe's own choice: fused, one_at_a_time, processes and ray give "
+            "the same bytes; vmap is the fast one, compared by tolerance.",
+        ),
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(metavar="ADDR", help="With --engine ray: the cluster, `auto` for this machine's.")
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="With --engine processes or ray: how many. Default: one a core."),
+    ] = None,
     json: Json = False,
 ) -> int:
     """Train a recipe, decide its claims and draw its figures. Without a name: quickstart.
@@ -76,10 +91,14 @@ def run(
     - fedrl run runs/quickstart/run.toml --out runs/again
 
     - fedrl run --resume --out runs/quickstart
+
+    - fedrl run quickstart --engine processes --workers 4
     """
+    from fedrl.cli.engines import Choice
     from fedrl.cli.run import Request, carry_out
 
-    return carry_out(Request(recipe, settings or [], seed, seeds, out, resume, paper), as_json=json)
+    choice = Choice(engine, address, workers)
+    return carry_out(Request(recipe, settings or [], seed, seeds, out, resume, paper, choice), as_json=json)
 
 
 @app.command()
@@ -124,6 +143,48 @@ def compare(runs: Runs, out: Figure = None, json: Json = False) -> None:
     from fedrl.cli.comparing import compare as side_by_side
 
     side_by_side(runs, out, as_json=json)
+
+
+@app.command()
+def evaluate(
+    run: Run,
+    episodes: Annotated[int, typer.Option(metavar="N", help="Fresh episodes of each client.")] = 20,
+    arm: Annotated[str | None, typer.Option(metavar="NAME", help="Only this arm. Default: all.")] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Other episodes. Default 0.")] = 0,
+    json: Json = False,
+) -> None:
+    """What the learnt policies earn client by client, in episodes that training never saw: a table and a figure.
+
+    Finite MDPs are solved exactly instead. Writes evaluation.json and figures/evaluation.png into the run's folder.
+
+    Example: fedrl evaluate runs/quickstart
+    """
+    from fedrl.cli.evaluate import evaluate as look
+
+    look(run, episodes=episodes, arm=arm, seed=seed, as_json=json)
+
+
+@app.command()
+def play(
+    run: Run,
+    client: Annotated[int, typer.Option(metavar="I", help="Whose environment. Clients count from 0.")] = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE.gif", help="The clip. Default: figures/client-I.gif in the run's folder."),
+    ] = None,
+    arm: Annotated[str | None, typer.Option(metavar="NAME", help="Whose policy. Default: the first arm's.")] = None,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Another episode. Default 0.")] = 0,
+    steps: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after so many steps.")] = None,
+) -> None:
+    """Draw one episode of a client with the learnt policy (of the run's first seed) as an animated GIF.
+
+    Cart-pole, mountain car and MuJoCo's bodies can be drawn.
+
+    Example: fedrl play runs/cart-pole --client 3 --out clip.gif
+    """
+    from fedrl.cli.play import play as draw
+
+    draw(run, client, out, arm=arm, seed=seed, steps=steps)
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from fedrl.cli import output, progress
+from fedrl.cli import engines, output, progress
 from fedrl.cli.errors import STOPPED
 from fedrl.cli.recipes import duration
 from fedrl.recipes import recipe as recipes
@@ -28,11 +28,12 @@ class Request(NamedTuple):
     out: Path | None
     resume: bool
     paper: bool
+    engine: engines.Choice = engines.Choice()
 
 
 def carry_out(request: Request, *, as_json: bool) -> int:
-    order = decide(request)
-    arms = running.check(order)  # before there is a folder, so that a bad setting leaves nothing behind
+    order, engine = decide(request), engines.engine(request.engine)
+    arms = running.check(order, engine)  # before there is a folder, so that a bad setting leaves nothing behind
     path = place(request, order)
     console = output.screen(stderr=as_json)
 
@@ -43,9 +44,10 @@ def carry_out(request: Request, *, as_json: bool) -> int:
         announce(console, order, path)
         try:
             with progress.shown(console, arms, order.seeds) as watch:
-                running.run(order, folder, watch=watch, warn=warn)
+                running.run(order, folder, engine=engine, watch=watch, warn=warn)
         except KeyboardInterrupt:
-            output.say(output.screen(stderr=True), f"Stopped; nothing is lost. Go on with: {resume_command(path)}")
+            command = resume_command(path, request.engine)
+            output.say(output.screen(stderr=True), f"Stopped; nothing is lost. Go on with: {command}")
             return STOPPED
     outcomes, claims = running.outcomes(order, path), running.claims(order, path)
     if as_json:
@@ -110,8 +112,8 @@ def _pair(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def resume_command(path: Path) -> str:
-    return f"fedrl run --resume --out {shlex.quote(str(path))}"
+def resume_command(path: Path, engine: engines.Choice) -> str:
+    return shlex.join(["fedrl", "run", "--resume", "--out", str(path), *engine.options()])
 
 
 def announce(console: Console, order: Order, path: Path) -> None:

@@ -71,3 +71,14 @@ class Host(NamedTuple):
     actions: Space
     gamma: float
     limit: int = 0
+
+
+def finite_sizes(environment: Environment | Host) -> tuple[int, int]:
+    """How many observations and actions there are, or a `ValueError` where a table cannot hold them."""
+    observations, actions = environment.observations, environment.actions
+    if isinstance(observations, Discrete) and isinstance(actions, Discrete):
+        return observations.n, actions.n
+    raise ValueError(
+        f"a table wants finite observations and actions, got {observations} and {actions}; "
+        "use a network: fedrl.policies.mlp.mlp(64, 64)"
+    )

@@ -9,10 +9,10 @@ from jax import Array
 from fedrl import trees
 from fedrl.environments.protocol import Environment, Host
 from fedrl.keys import Key
-from fedrl.local.learner import BuildLearner, BuildPolicy, Learner
+from fedrl.local.learner import BuildLearner, Learner
 from fedrl.policies.softmax import softmax_table
 from fedrl.trees import Tree
-from fedrl.types import Client, LocalUpdate, Policy
+from fedrl.types import BuildPolicy, Client, LocalUpdate, Policy
 
 
 class Direction(NamedTuple):

@@ -12,10 +12,11 @@ class Learner(NamedTuple):
     local: LocalUpdate  # reads `message.theta` and `message.round`, uploads the displacement of theta
     memory: Callable = lambda client_id, key: ()  # (client_id, key) -> what a client starts with
     acts_with: Callable = lambda theta, client: theta  # (theta, client) -> the policy's parameters
-    recent: Callable | None = None  # (memory) -> Trajectory the client remembers, for methods that look before choosing
+    recent: Callable | None = None  # (memory) -> Trajectory the client remembers, as its networks see it (filtered);
+    #                                 for methods that look before choosing. The broadcast is then in `local.message`
+    log_pi: Callable | None = None  # (theta, obs as the networks see it, choice) -> log pi(choice|obs)
     loss: Callable | None = None  # (theta, client) -> loss at theta on what it remembers; its gradient is the learner's
     opening: tuple = ()  # local updates played by every client once, before the first round; upload nothing
 
 
-BuildLearner = Callable[[Any], Learner]  # (environment); a tabular one wants finite observations, a network any
-BuildPolicy = Callable[[Any], Policy]
+BuildLearner = Callable[[Any], Learner]  # (environment)

@@ -17,7 +17,7 @@ from fedrl.environments.protocol import Box, Environment, Host
 from fedrl.keys import Key
 from fedrl.local import trust as trusts
 from fedrl.local.advantage import gae, standardised
-from fedrl.local.learner import BuildLearner, BuildPolicy, Learner
+from fedrl.local.learner import BuildLearner, Learner
 from fedrl.local.minibatches import descend, mean_square, rows
 from fedrl.local.steps import Rate, adam, constant
 from fedrl.policies import filtered as filters
@@ -26,7 +26,7 @@ from fedrl.policies.filtered import Filtered, Moments
 from fedrl.policies.mlp import mlp
 from fedrl.rollouts.episodes import Trajectory, env_steps, sampler, shapes
 from fedrl.trees import Tree
-from fedrl.types import Client, LocalUpdate
+from fedrl.types import BuildPolicy, Client, LocalUpdate
 
 
 class Theta(NamedTuple):
@@ -132,16 +132,25 @@ def ppo(**settings: Any) -> BuildLearner:
         def values(critic: network.Layers, obs: Any) -> Array:
             return network.forward(critic, lay_out(obs))[..., 0]
 
+        def through_filters(memory: Memory, seen: Trajectory) -> Trajectory:
+            """As the networks see it."""
+            if filtering:
+                obs, after = (filters.standardise(memory.obs, x) for x in (seen.obs, seen.after))
+                seen = seen._replace(obs=obs, after=after)
+            return seen._replace(reward=filters.scale_reward(memory.reward, seen.reward)) if s.filter_rewards else seen
+
+        def log_pi(theta: Theta, obs: Any, choice: Any) -> Array:
+            return jnp.sum(plain.log_probs(theta.actor, obs, choice), axis=-1)
+
         def looked_at(memory: Memory, theta: Theta, seen: Trajectory) -> Batch:
             """What was seen, through the client's filters, with advantages from its critic."""
-            obs, after = (filters.standardise(memory.obs, x) if filtering else x for x in (seen.obs, seen.after))
-            reward = filters.scale_reward(memory.reward, seen.reward) if s.filter_rewards else seen.reward
-            value, later = values(theta.critic, obs), values(theta.critic, after)
+            seen = through_filters(memory, seen)
+            value, later = values(theta.critic, seen.obs), values(theta.critic, seen.after)
             if not s.bootstrap:
                 later = jnp.where(seen.cut, jnp.zeros_like(later), later)
-            advantage = gae(seen, reward, value, later, gamma=environment.gamma, lam=s.lam)
-            log_prob = jnp.sum(plain.log_probs(theta.actor, obs, seen.choice), axis=-1)
-            return Batch(*rows((obs, seen.choice, log_prob, advantage, advantage + value)))
+            advantage = gae(seen, seen.reward, value, later, gamma=environment.gamma, lam=s.lam)
+            log_prob = log_pi(theta, seen.obs, seen.choice)
+            return Batch(*rows((seen.obs, seen.choice, log_prob, advantage, advantage + value)))
 
         def remembering(memory: Memory, seen: Trajectory) -> Memory:
             """The memory after these steps: filters moved on, the oldest iteration forgotten."""
@@ -196,7 +205,7 @@ def ppo(**settings: Any) -> BuildLearner:
         def loss_on_recent(theta: Theta, client: Client) -> Array:
             """Minus the mean advantage at the current policy (ratio 1, KL 0); its gradient is the policy gradient's."""
             batch = looked_at(client.memory, theta, client.memory.recent)
-            log_prob = jnp.sum(plain.log_probs(theta.actor, batch.obs, batch.choice), axis=-1)
+            log_prob = log_pi(theta, batch.obs, batch.choice)
             ratio = jnp.exp(log_prob - jax.lax.stop_gradient(log_prob))
             return -jnp.mean(ratio * jax.lax.stop_gradient(batch.advantage))
 
@@ -216,7 +225,8 @@ def ppo(**settings: Any) -> BuildLearner:
             local,
             memory=memory,
             acts_with=acts_with,
-            recent=(lambda memory: memory.recent) if s.remember else None,
+            recent=(lambda memory: through_filters(memory, memory.recent)) if s.remember else None,
+            log_pi=log_pi,
             loss=loss_on_recent if s.remember else None,
             opening=(looking,) if s.warm_up else (),
         )

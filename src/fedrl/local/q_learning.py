@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl import keys
-from fedrl.environments.protocol import Environment, Step
+from fedrl.environments.protocol import Environment, Step, finite_sizes
 from fedrl.keys import Key
 from fedrl.local.ascent import Direction
 from fedrl.trees import Tree
@@ -25,7 +25,7 @@ def q_learning(*, samples: int, unsampled: str = "keep") -> Callable[[Environmen
         raise ValueError(f"unsampled must be 'keep' (the paper) or 'decay' (its published code), got {unsampled!r}")
 
     def build(environment: Environment, policy: Policy) -> Direction:
-        states, actions = environment.observations.n, environment.actions.n
+        states, actions = finite_sizes(environment)
 
         def sample(q: Array, message: Tree, client: Client, key: Key) -> tuple[Array, Step]:
             world = environment.prepare(client.world)

@@ -3,16 +3,14 @@
 Labbi et al. 2025, §4.4 and App. F.1.
 """
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from fedrl.environments.finite import draw
-from fedrl.environments.protocol import Environment
-from fedrl.types import Policy
+from fedrl.environments.protocol import Environment, Host, finite_sizes
+from fedrl.types import BuildPolicy, Policy
 
 
 def bits_for(actions: int) -> int:
@@ -20,15 +18,15 @@ def bits_for(actions: int) -> int:
     return max(1, (actions - 1).bit_length())
 
 
-def bit_softmax() -> Callable[[Environment], Policy]:
+def bit_softmax() -> BuildPolicy:
     """theta [S, 2^k - 1, 2]: two logits for every state and word shorter than k.
 
     Words are ordered as a heap: the prefix of length p with value v is node 2^p - 1 + v, bits most significant first.
     Where the number of actions is no power of two, the words left over mean the last action (the paper's footnote 1).
     """
 
-    def build(environment: Environment) -> Policy:
-        states, actions = environment.observations.n, environment.actions.n
+    def build(environment: Environment | Host) -> Policy:
+        states, actions = finite_sizes(environment)
         k = bits_for(actions)
         nodes, bits = _path(k)  # [2^k, k] each
 

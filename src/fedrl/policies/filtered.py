@@ -14,9 +14,9 @@ SMALL = 1e-8
 
 
 class Moments(NamedTuple):
-    """Count, mean and sum of squared deviations of everything seen so far."""
+    """Number, mean and sum of squared deviations of everything seen so far."""
 
-    count: Array  # []
+    total: Array  # [] how many
     mean: Array  # [n]
     squares: Array  # [n]
 
@@ -38,17 +38,17 @@ def update(moments: Moments, x: Array, weight: Array) -> Moments:
     safe = jnp.maximum(count, 1.0)
     mean = jnp.sum(weight[:, None] * x, axis=0) / safe
     squares = jnp.sum(weight[:, None] * (x - mean[None, :]) ** 2, axis=0)
-    total = moments.count + count
+    together = moments.total + count
     off = mean - moments.mean
-    share = count / jnp.maximum(total, 1.0)
-    return Moments(total, moments.mean + off * share, moments.squares + squares + off**2 * (moments.count * share))
+    share = count / jnp.maximum(together, 1.0)
+    return Moments(together, moments.mean + off * share, moments.squares + squares + off**2 * (moments.total * share))
 
 
 def deviation(moments: Moments) -> Any:
     """Standard deviation of each entry; one before two things have been seen."""
     xp = np if isinstance(moments.mean, np.ndarray) else jnp
-    spread = xp.sqrt(moments.squares / xp.maximum(moments.count - 1, 1)) + SMALL
-    return xp.where(moments.count > 1, spread, xp.ones_like(spread))
+    spread = xp.sqrt(moments.squares / xp.maximum(moments.total - 1, 1)) + SMALL
+    return xp.where(moments.total > 1, spread, xp.ones_like(spread))
 
 
 def standardise(moments: Moments, obs: Any) -> Any:
@@ -75,6 +75,14 @@ def filtered(policy: Policy) -> Policy:
     def log_probs(theta: Filtered, obs: Any, choice: Any) -> Array:
         return policy.log_probs(theta.theta, looking(theta, obs), choice)
 
+    def entropy(theta: Filtered, obs: Any) -> Array:
+        assert policy.entropy
+        return policy.entropy(theta.theta, looking(theta, obs))
+
+    def kl(theta: Filtered, other: Filtered, obs: Any) -> Array:
+        assert policy.kl
+        return policy.kl(theta.theta, other.theta, looking(theta, obs))
+
     def host(theta: Filtered, obs: np.ndarray, noise: Any) -> Any:
         assert policy.host
         return policy.host(theta.theta, looking(theta, obs).astype(obs.dtype), noise)
@@ -83,7 +91,7 @@ def filtered(policy: Policy) -> Policy:
         prepare=lambda theta: (policy.prepare(theta.theta), theta.moments),
         sample=lambda ready, obs, noise: policy.sample(ready[0], standardise(ready[1], obs), noise),
         log_probs=log_probs,
-        entropy=policy.entropy and (lambda theta, obs: policy.entropy(theta.theta, looking(theta, obs))),
-        kl=policy.kl and (lambda theta, other, obs: policy.kl(theta.theta, other.theta, looking(theta, obs))),
+        entropy=entropy if policy.entropy else None,
+        kl=kl if policy.kl else None,
         host=host if policy.host else None,
     )

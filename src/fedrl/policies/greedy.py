@@ -1,20 +1,18 @@
 """The greedy policy of a table of action values, for Q-learning. First maximum on ties."""
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl.environments.protocol import Environment
-from fedrl.types import Policy
+from fedrl.environments.protocol import Environment, Host, finite_sizes
+from fedrl.types import BuildPolicy, Policy
 
 
-def greedy_table() -> Callable[[Environment], Policy]:
+def greedy_table() -> BuildPolicy:
     """theta [S, A] is Q; acting takes the argmax, so the log-probability of any other action is -inf."""
 
-    def build(environment: Environment) -> Policy:
-        shape = (environment.observations.n, environment.actions.n)
+    def build(environment: Environment | Host) -> Policy:
+        shape = finite_sizes(environment)
 
         def table(theta: Array) -> Array:
             return jnp.log(jax.nn.one_hot(jnp.argmax(theta, axis=-1), shape[1], dtype=theta.dtype))[..., None]

@@ -11,10 +11,9 @@ from jax import Array
 from fedrl.environments.finite import draw
 from fedrl.environments.protocol import Box, Discrete, Environment, Host
 from fedrl.keys import Key
-from fedrl.local.learner import BuildPolicy
 from fedrl.policies import network
 from fedrl.policies.network import Layers
-from fedrl.types import Policy
+from fedrl.types import BuildPolicy, Policy
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
@@ -85,8 +84,11 @@ class Gaussian(NamedTuple):
     log_std: Array  # [actions]
 
 
-def gaussian_mlp(*hidden: int, last: float = 1.0, log_std: float = 0.0) -> BuildPolicy:
+def gaussian_mlp(*hidden: int, last: float = 1.0, log_std: float = 0.0, hold: int = 1) -> BuildPolicy:
     """A network gives the mean action; one log standard deviation per action is learnt beside it.
+
+    With `hold` > 1 the deviation from the mean stays the same for so many steps: exploration that pushes in one direction
+    for a while, where independent noise would cancel out. Each action still has the probability it is credited with.
 
     The drawn action goes to the environment as it is; bounds are the environment's to apply.
     """
@@ -135,6 +137,7 @@ def gaussian_mlp(*hidden: int, last: float = 1.0, log_std: float = 0.0) -> Build
             entropy=entropy,
             kl=kl,
             host=host,
+            hold=hold,
         )
 
     return build

@@ -7,14 +7,14 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl.environments.finite import draw
-from fedrl.environments.protocol import Discrete, Environment, Host
+from fedrl.environments.protocol import Environment, Host, finite_sizes
 from fedrl.keys import Key
-from fedrl.types import Policy
+from fedrl.types import BuildPolicy, Policy
 
 
 def probability_table(
     start: Callable[[Key, tuple[int, ...]], Array] | None = None,
-) -> Callable[[Environment | Host], Policy]:
+) -> BuildPolicy:
     """theta [S, A], rows are distributions; `start(key, shape)` draws the first ones, by default uniform.
 
     Linear in its parameters: eps_theta of Xie & Song 2025, Lemma 5, is zero. An action never taken has
@@ -22,7 +22,7 @@ def probability_table(
     """
 
     def build(environment: Environment | Host) -> Policy:
-        shape = sizes(environment)
+        shape = finite_sizes(environment)
 
         def prepare(theta: Array) -> Array:
             cumulative = jnp.cumsum(theta, axis=-1)
@@ -40,11 +40,3 @@ def probability_table(
         )
 
     return build
-
-
-def sizes(environment: Environment | Host) -> tuple[int, int]:
-    """How many states and actions there are."""
-    states, actions = environment.observations, environment.actions
-    if not isinstance(states, Discrete) or not isinstance(actions, Discrete):
-        raise ValueError(f"a table wants finitely many states and actions, got {states} and {actions}; use a network")
-    return states.n, actions.n

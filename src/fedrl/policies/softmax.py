@@ -7,16 +7,16 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl.environments.finite import draw
-from fedrl.environments.protocol import Environment
+from fedrl.environments.protocol import Environment, Host, finite_sizes
 from fedrl.keys import Key
-from fedrl.types import Policy
+from fedrl.types import BuildPolicy, Policy
 
 
-def softmax_table(start: Callable[[Key, tuple[int, ...]], Array] | None = None) -> Callable[[Environment], Policy]:
+def softmax_table(start: Callable[[Key, tuple[int, ...]], Array] | None = None) -> BuildPolicy:
     """theta [S, A]; `start(key, shape)` draws the first logits, by default zero (the uniform policy)."""
 
-    def build(environment: Environment) -> Policy:
-        shape = (environment.observations.n, environment.actions.n)
+    def build(environment: Environment | Host) -> Policy:
+        shape = finite_sizes(environment)
 
         def prepare(theta: Array) -> Array:
             return jnp.cumsum(jnp.exp(jax.nn.log_softmax(theta)), axis=-1)

@@ -9,6 +9,7 @@ noise away. With more data per step or smaller ones that advantage shrinks and t
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -56,7 +57,8 @@ def build(config: Config) -> dict[str, Arm]:
     if config.clients < 2:
         raise RecipeError(f"clients={config.clients}: a federation of two kinds wants at least 2; try --set clients=20")
     federation = Federation(finite.environment(7, 4, config.gamma), worlds(config))
-    eta, steps, sampling = config.eta, config.local_steps, {"horizon": config.horizon, "batch": config.batch}
+    eta, steps = config.eta, config.local_steps
+    sampling: dict[str, Any] = {"horizon": config.horizon, "batch": config.batch}
 
     def arm(method: Method) -> Arm:
         return Arm(method, federation, config.rounds, fused(config.over), every=2)

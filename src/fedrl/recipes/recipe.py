@@ -64,14 +64,14 @@ class RecipeError(ValueError):
 
 
 def names() -> list[str]:
-    """All recipes, e.g. "quickstart", "labbi2025/fig1a"."""
+    """All recipes, e.g. "quickstart", "labbi2025/fig1a", "wang2024/fig1-cartpole"."""
 
     def walk(package: ModuleType, prefix: str) -> Iterator[str]:
         for item in pkgutil.iter_modules(package.__path__):
             if item.ispkg:
                 yield from walk(importlib.import_module(f"{package.__name__}.{item.name}"), f"{prefix}{item.name}/")
             elif _source_has_config(package, item.name):
-                yield f"{prefix}{item.name}"
+                yield f"{prefix}{item.name.replace('_', '-')}"
 
     return sorted(walk(recipes, ""), key=lambda name: ("/" in name, name))
 
@@ -81,12 +81,13 @@ def _source_has_config(package: ModuleType, name: str) -> bool:
 
 
 def load(name: str) -> ModuleType:
+    """The module of a recipe; its name has hyphens where the module has underscores."""
     known = names()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]}?" if near else "`fedrl recipes` lists them"
         raise RecipeError(f"there is no recipe {name!r}; {hint}")
-    return importlib.import_module(f"{recipes.__name__}.{name.replace('/', '.')}")
+    return importlib.import_module(f"{recipes.__name__}.{name.replace('/', '.').replace('-', '_')}")
 
 
 def configure(recipe: ModuleType, *, paper: bool, overrides: dict[str, Any]) -> Any:

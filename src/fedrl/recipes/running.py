@@ -11,6 +11,7 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
+from fedrl.engines.engine import Engine
 from fedrl.plots import curves
 from fedrl.recipes import recipe as recipes
 from fedrl.recipes.recipe import Claim, Outcome
@@ -70,7 +71,7 @@ def from_toml(path: str | Path) -> Order:
     )
 
 
-def check(order: Order) -> list[str]:
+def check(order: Order, engine: Engine | None = None) -> list[str]:
     """The names of the arms, after a look for all that can be found wrong before the first round: a ValueError."""
     arms = recipes.load(order.recipe).build(order.config)
     for name, arm in arms.items():
@@ -80,12 +81,22 @@ def check(order: Order) -> list[str]:
             )
         algorithm = arm.method(arm.federation)
         look = (arm.measure or usual(arm.federation))(algorithm, arm.federation)
-        arm.engine(algorithm, arm.federation, look, arm.every)
+        (engine or arm.engine)(algorithm, arm.federation, look, arm.every).close()
     return list(arms)
 
 
-def run(order: Order, folder: folders.RunFolder, *, watch: Watch | None = None, warn: Callable[[str], None]) -> None:
-    """All arms, then `verdict.json` and the figures. Arms already finished in the folder are only read."""
+def run(
+    order: Order,
+    folder: folders.RunFolder,
+    *,
+    engine: Engine | None = None,
+    watch: Watch | None = None,
+    warn: Callable[[str], None],
+) -> None:
+    """All arms, then `verdict.json` and the figures. Arms already finished in the folder are only read.
+
+    `engine` plays every arm instead of the one it names. It is no part of the order: exact engines give the same bytes.
+    """
     module = recipes.load(order.recipe)
     for name, arm in module.build(order.config).items():
         if (arm_folder(folder.path, name) / "returns.safetensors").exists():  # written last: this arm is finished
@@ -97,7 +108,7 @@ def run(order: Order, folder: folders.RunFolder, *, watch: Watch | None = None, 
             seed=order.seed,
             seeds=order.seeds,
             out=arm_folder(folder.path, name),
-            engine=arm.engine,
+            engine=engine or arm.engine,
             measure=arm.measure,
             every=arm.every,
             watch=partial(watch, name) if watch else None,

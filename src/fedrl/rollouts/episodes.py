@@ -18,14 +18,14 @@ Sampler = Callable[[Tree, Client, Key], "Trajectory"]  # (the policy's parameter
 
 
 class Trajectory(NamedTuple):
-    """A batch of episodes, [B, T] each; where `alive` is False nothing happened and the reward is zero."""
+    """A batch of episodes, [B, T] arrays (NumPy's on the host); where `alive` is False nothing happened, reward zero."""
 
     obs: Any
     choice: Any
-    reward: Array
-    alive: Array
-    done: Array  # the task was over after this step
-    cut: Array  # time was up, or the roll-out stops here: what follows is worth something but was not seen
+    reward: Any
+    alive: Any
+    done: Any  # the task was over after this step
+    cut: Any  # time was up, or the roll-out stops here: what follows is worth something but was not seen
     after: Any  # the observation after this step, before any new episode began
 
 

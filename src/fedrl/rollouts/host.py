@@ -25,19 +25,22 @@ MOST_OPEN = 256  # simulators one process keeps open; beyond that the one used l
 def rollout(environment: Host, policy: Policy, *, horizon: int, batch: int, restart: bool) -> Sampler:
     """The sampler of a host environment; `restart` as in `sampler`."""
     act = policy.host or _compiled(policy)
-    noise = jax.jit(lambda key: policy.noise(keys.of(key, "act"), (horizon * batch,)))
+    draws = -(-horizon // policy.hold)
+    noise = jax.jit(lambda key: policy.noise(keys.of(key, "act"), (draws * batch,)))
     seeds = jax.jit(lambda key: jax.random.bits(keys.of(key, "reset"), (horizon + 1, batch, 2)))
 
     def sample(theta: Tree, client: Client, key: Key) -> Trajectory:
         theta = jax.tree.map(np.asarray, theta)
         world, who = jax.tree.map(np.asarray, client.world), int(client.id)
         simulator = opened(environment, who, world, batch)
-        acts = jax.tree.map(lambda x: np.asarray(x).reshape(horizon, batch, *x.shape[1:]), noise(key))
+        acts = jax.tree.map(lambda x: np.asarray(x).reshape(draws, batch, *x.shape[1:]), noise(key))
         luck = np.asarray(seeds(key)).astype(np.uint64)
         luck = luck[..., 0] << np.uint64(32) | luck[..., 1]
         room = shapes(environment, policy, theta, horizon=horizon, batch=batch)
         blank = Trajectory(*(np.zeros((horizon, batch, *x.shape[2:]), x.dtype) for x in room))
-        return _play(environment, simulator, who, lambda obs, n: act(theta, obs, n), acts, luck, restart, blank)
+        return _play(
+            environment, simulator, who, lambda obs, n: act(theta, obs, n), acts, policy.hold, luck, restart, blank
+        )
 
     return sample
 
@@ -48,6 +51,7 @@ def _play(
     who: int,
     act: Callable,
     acts: Any,
+    hold: int,
     luck: np.ndarray,
     restart: bool,
     seen: Trajectory,
@@ -57,7 +61,7 @@ def _play(
     rows, episode = np.arange(batch), np.zeros(batch, int)
     obs, alive = simulator.reset(rows, luck[0]), np.ones(batch, bool)
     for t in range(horizon):
-        choice, action = act(obs, jax.tree.map(lambda x, t=t: x[t], acts))
+        choice, action = act(obs, jax.tree.map(lambda x, t=t: x[t // hold], acts))
         after, reward, done, cut = simulator.step(action)
         over = done | cut
         for name, value in zip(Trajectory._fields, (obs, choice, reward, alive, done, cut & ~done, after), strict=True):

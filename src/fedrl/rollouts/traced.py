@@ -29,11 +29,15 @@ def rollout(
     place, acting = environment.prepare(world), policy.prepare(theta)
     first = environment.noise(keys.of(key, "reset"), (batch,))
 
-    def drawn(noise: Any, word: str) -> Any:
-        flat = noise(keys.of(key, word), (horizon * batch,))  # drawn flat: compiled and computed faster
-        return jax.tree.map(lambda x: x.reshape(horizon, batch, *x.shape[1:]), flat)
+    def drawn(noise: Any, word: str, hold: int = 1) -> Any:
+        """Noise [T, B, ...], each draw held for so many steps."""
+        count = -(-horizon // hold)
+        flat = noise(keys.of(key, word), (count * batch,))  # drawn flat: compiled and computed faster
+        stack = jax.tree.map(lambda x: x.reshape(count, batch, *x.shape[1:]), flat)
+        return stack if hold == 1 else jax.tree.map(lambda x: jnp.repeat(x, hold, axis=0)[:horizon], stack)
 
-    moves, acts, again = drawn(environment.noise, "move"), drawn(policy.noise, "act"), drawn(environment.noise, "again")
+    moves, again = drawn(environment.noise, "move"), drawn(environment.noise, "again")
+    acts = drawn(policy.noise, "act", policy.hold)
 
     def step(
         state: Any, alive: Array, last: Array, move: Any, act: Any, new: Any

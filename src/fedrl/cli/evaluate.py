@@ -1,0 +1,85 @@
+"""`fedrl evaluate`: what the learnt policies earn client by client, in episodes that training never saw."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from fedrl import keys
+from fedrl.cli import output
+from fedrl.environments import finite
+from fedrl.plots import clients as dots
+from fedrl.recipes import finished, running
+from fedrl.recipes.finished import Finished
+from fedrl.recipes.recipe import RecipeError
+from fedrl.records.measure import exact_return, sampled_return
+from fedrl.records.tensors import write_atomically
+
+QUANTILES = (10, 25, 50, 75, 90)  # per cent of clients
+EXACT = "exact discounted return by a linear solve; no episodes are played, so --episodes and --seed do not matter"
+SAMPLED = "mean undiscounted return of {episodes} fresh episodes a client"
+
+
+def evaluate(path: Path, *, episodes: int, arm: str | None, seed: int, as_json: bool) -> None:
+    if episodes < 1:
+        raise RecipeError(f"--episodes wants a whole number of at least 1, got {episodes}; try --episodes 20")
+    order = running.from_toml(path)
+    path = path.parent if path.is_file() else path
+    loaded = {name: finished.load(order, path, name, it) for name, it in finished.arms(order, arm).items()}
+    console = output.screen(stderr=as_json)
+    found: dict[str, np.ndarray] = {}
+    for name, it in loaded.items():
+        with console.status(f"evaluating {name} …"):
+            found[name] = returns(it, episodes, seed)
+    ways = {name: how(it, episodes) for name, it in loaded.items()}
+    numbers = {name: summary(each) for name, each in found.items()}
+    title = f"{order.recipe}: return of each client after training"
+    figure = dots.draw(found, path / "figures" / "evaluation.png", title=title)
+    arms = {name: {"how": ways[name]} | numbers[name] | {"returns": found[name]} for name in found}
+    content = {"run": path, "recipe": order.recipe, "seed": seed, "arms": arms, "figure": figure}
+    file = path / "evaluation.json"
+    write_atomically(file, (json.dumps(output.plain(content), indent=1, allow_nan=False) + "\n").encode())
+    if as_json:
+        output.emit(content | {"file": file})
+        return
+    rows = [(name, it["mean"], it["se"], it["worst"], *it["quantiles"].values()) for name, it in numbers.items()]
+    columns = ("arm", "return", "± s.e.", "worst client", *(f"{share} %" for share in QUANTILES))
+    console.print(output.table(columns, rows))
+    output.say(console)
+    for way in dict.fromkeys(ways.values()):
+        output.say(console, f"Return: {way}.", "dim")
+    output.say(console, "Worst client and quantiles are over the clients of a seed, then averaged over seeds.", "dim")
+    output.say(console, f"\nwritten  {file}\nfigure   {figure}")
+
+
+def returns(it: Finished, episodes: int, seed: int) -> np.ndarray:
+    """[seeds, clients], measured by the arm's own engine with draws at an address of their own."""
+    arm, algorithm, state = it
+    measure = exact_return() if is_exact(it) else sampled_return(episodes)
+    fresh = jax.vmap(lambda key: keys.of(key, "evaluate", seed))(state.key)  # worlds hang on clients.key and stay
+    with closing(arm.engine(algorithm, arm.federation, measure(algorithm, arm.federation), 1)) as play:
+        return np.asarray(jax.device_get(play.measure(state._replace(key=fresh)))["measure/returns"], np.float64)
+
+
+def is_exact(it: Finished) -> bool:
+    return isinstance(jax.eval_shape(it.arm.federation.example), finite.MDP)
+
+
+def how(it: Finished, episodes: int) -> str:
+    return EXACT if is_exact(it) else SAMPLED.format(episodes=episodes)
+
+
+def summary(found: np.ndarray) -> dict[str, Any]:
+    """Of returns [seeds, clients]: mean of all, its standard error over seeds, worst client and quantiles of a seed."""
+    by_seed = found.mean(axis=1)
+    quantiles = np.percentile(found, QUANTILES, axis=1).mean(axis=1)
+    return {
+        "mean": float(by_seed.mean()),
+        "se": float(by_seed.std(ddof=1) / len(by_seed) ** 0.5) if len(by_seed) > 1 else None,
+        "worst": float(found.min(axis=1).mean()),
+        "quantiles": {str(share): float(value) for share, value in zip(QUANTILES, quantiles, strict=True)},
+        "by_client": found.mean(axis=0),
+    }

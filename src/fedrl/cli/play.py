@@ -1,0 +1,141 @@
+"""`fedrl play`: one episode of one client with the learnt policy, as an animated GIF."""
+
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from rich.progress import track
+
+from fedrl import keys
+from fedrl.cli import output
+from fedrl.environments.cart_pole import SECONDS, CartPole
+from fedrl.environments.mountain_car import MountainCar
+from fedrl.environments.protocol import Environment, Host, Simulator
+from fedrl.plots import clip, mujoco_scene, scenes
+from fedrl.plots.clip import Scene
+from fedrl.recipes import finished, running
+from fedrl.recipes.finished import Finished
+from fedrl.recipes.recipe import RecipeError
+from fedrl.rollouts import host
+from fedrl.rollouts.episodes import Trajectory, sampler
+from fedrl.trees import Tree
+from fedrl.types import Client
+
+COMPARED = 64  # clients looked at to find in what the worlds differ
+CAR_SECONDS = 1 / 30  # a step of mountain car has no length of its own; Gymnasium shows thirty a second
+
+
+class Episode(NamedTuple):
+    poses: np.ndarray  # [T + 1, ...] what is drawn: the states' numbers, for MuJoCo qpos
+    rewards: np.ndarray  # [T]
+    scene: Scene
+    seconds: float  # that a step takes
+
+
+def play(path: Path, client: int, out: Path | None, *, arm: str | None, seed: int, steps: int | None) -> None:
+    if out is not None and out.suffix.lower() != ".gif":
+        raise RecipeError(f"a clip wants a name that ends in .gif, got {out}; try {out}.gif")
+    mujoco_scene.prepare()
+    order = running.from_toml(path)
+    path = path.parent if path.is_file() else path
+    name, asked = next(iter(finished.arms(order, arm).items()))
+    it = finished.load(order, path, name, asked)
+    count = asked.federation.count
+    if not 0 <= client < count:
+        raise RecipeError(f"there is no client {client}; {order.recipe} has {count}, from 0 to {count - 1}")
+    who, differs = meet(it, client)
+    episode = act(it, who, seed, steps)
+    shown = clip.timing(len(episode.rewards), episode.seconds)
+    earned = np.concatenate([[0.0], np.cumsum(episode.rewards)])
+    captions = [f"client {client}  {differs}\nstep {t}  return {earned[t]:.1f}" for t in shown.steps]
+    console = output.screen()
+    drawn = clip.frames(episode.scene, episode.poses[shown.steps], captions)
+    pictures = list(
+        track(drawn, "drawing", len(shown.steps), console=console, transient=True, disable=not console.is_terminal)
+    )
+    target = clip.save(pictures, out or path / "figures" / f"client-{client}.gif", shown.hundredths)
+    output.say(console, f"{name}, client {client} {differs}".rstrip(), "bold")
+    output.say(console, f"{len(episode.rewards)} steps, return {earned[-1]:.1f}, policy of seed {order.seed}")
+    pace = f"{shown.rate:.0f} frames a second, {shown.speed:.1f} times real speed"
+    output.say(console, f"\nclip     {target} ({len(shown.steps)} frames, {pace})")
+
+
+def meet(it: Finished, client: int) -> tuple[Client, str]:
+    """The client in the run's first seed, and those parameters of its world in which clients differ."""
+    federation = it.arm.federation
+    clients = jax.tree.map(lambda x: x[0], it.state.clients)
+    ids = jnp.append(jnp.arange(min(federation.count, COMPARED), dtype=jnp.int32), jnp.int32(client))
+    rows = federation.rows(federation.shared(), clients, ids)
+    who: Client = jax.tree.map(lambda x: x[-1], rows)
+    differing = [
+        f"{name} {float(np.asarray(values)[-1]):.4g}"
+        for name, values in zip(getattr(rows.world, "_fields", ()), rows.world, strict=False)
+        if np.ndim(values) == 1 and np.ptp(np.asarray(values)) > 0
+    ]
+    return who, ", ".join(differing)
+
+
+def act(it: Finished, client: Client, seed: int, steps: int | None) -> Episode:
+    """One episode in the client's own environment, with the parameters this client acts with."""
+    algorithm, environment = it.algorithm, it.arm.federation.environment
+    server = jax.tree.map(lambda x: x[0], it.state.server)
+    theta = algorithm.theta_of(algorithm.answer(server), client)
+    key = keys.of(it.state.key[0], "play", seed, "client", client.id)
+    horizon = min(environment.limit, steps or environment.limit)
+    if isinstance(environment, Host) and _is_mujoco(client.world):
+        return _act_in_mujoco(environment, it, theta, client, key, horizon)
+    if not isinstance(environment, Environment) or not isinstance(client.world, CartPole | MountainCar):
+        raise RecipeError(
+            "this run's clients have nothing to draw; cart-pole, mountain car, half-cheetah, walker2d and hopper can be "
+            "played, and `fedrl evaluate` tells what the clients earn"
+        )
+    rolled = jax.jit(sampler(environment, algorithm.policy, horizon=horizon, batch=1))(theta, client, key)
+    seen: Trajectory = jax.tree.map(lambda x: np.asarray(x)[0, : int(rolled.alive.sum())], rolled)
+    poses = np.concatenate([seen.obs, seen.after[-1:]])
+    if isinstance(client.world, CartPole):
+        return Episode(poses, seen.reward, scenes.cart_pole(client.world), SECONDS)
+    return Episode(poses, seen.reward, scenes.mountain_car(client.world), CAR_SECONDS)
+
+
+class Watched:
+    """A simulator of MuJoCo that remembers every position of its first copy."""
+
+    def __init__(self, simulator: Any):
+        self.simulator: Any = simulator
+        self.poses: list[np.ndarray] = []
+
+    def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        observations = self.simulator.reset(rows, seeds)
+        self.poses = [self.simulator.qpos[0].copy()]
+        return observations
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        answer = self.simulator.step(actions)
+        self.poses.append(self.simulator.qpos[0].copy())
+        return answer
+
+    def close(self) -> None:
+        self.simulator.close()
+
+
+def _act_in_mujoco(environment: Host, it: Finished, theta: Tree, client: Client, key: Any, horizon: int) -> Episode:
+    opened: list[Watched] = []
+
+    def open_watched(client_id: int, world: Any, copies: int) -> Simulator:
+        opened.append(Watched(environment.open(client_id, world, copies)))
+        return opened[-1]
+
+    watched = environment._replace(open=open_watched)
+    seen = sampler(watched, it.algorithm.policy, horizon=horizon, batch=1)(theta, client, key)
+    (actor,) = opened
+    model, seconds = actor.simulator.batch.model, actor.simulator.seconds
+    host.close_all()
+    return Episode(np.stack(actor.poses), seen.reward[0, : seen.alive[0].sum()], mujoco_scene.scene(model), seconds)
+
+
+def _is_mujoco(world: Any) -> bool:
+    tasks = sys.modules.get("fedrl.environments.mujoco_tasks")  # without it there are no such worlds
+    return tasks is not None and isinstance(world, tasks.World)

@@ -1,0 +1,128 @@
+"""FedPOHCS (Xie & Song 2025, Algorithm 3): choose those who differ little from the average client and have much to learn."""
+
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl import trees
+from fedrl.federation import Federation
+from fedrl.keys import Key
+from fedrl.local.learner import Learner
+from fedrl.selection.candidates import Report, chosen, draws, two_phase
+from fedrl.selection.numbering import Names, number, rounded
+from fedrl.selection.participation import cohort
+from fedrl.selection.selection import BuildSelection, Selection
+from fedrl.selection.tabular import advantages, at, chances, tabular, values, visits
+from fedrl.trees import Tree
+from fedrl.types import Client, Cohort
+
+
+class Visited(NamedTuple):
+    """The entries D(s) A(s, a) of one client's matrix D A, [M] rows; rows of value zero say nothing."""
+
+    names: Names  # of (s, a)
+    value: Array
+
+
+class Filed(NamedTuple):
+    """What the server remembers in the one-phase method."""
+
+    luck: Key
+    reports: Visited  # [N, M] the last of each client
+    age: Array  # [N] rounds since then; -1: none yet
+
+
+def fedpohcs(
+    candidates: int, clients: int, *, rounding: float = 0.1, sweeps: int = 100, phases: Literal[1, 2] = 2
+) -> BuildSelection:
+    """The candidates with the largest Delta_n (Eq. 23), from tabular models of what they remember (§4.2).
+
+    States, as the networks see them, and actions are rounded to multiples of `rounding`; `sweeps` is the time horizon of
+    the visitation frequencies. With phases=1 (§4.3) nobody is asked: those who train send a report along, made of what they
+    then remember and the policy they were sent, and the last known reports are compared; candidates without one come first.
+
+    Unlike the paper, A is exact on the model instead of GAE, as in the published code, and the sum over k in Eq. 23 goes
+    over the candidates (with phases=1, those with a report), the weights q renormalised to them.
+    """
+    if not rounding > 0 or sweeps < 1 or phases not in (1, 2):
+        raise ValueError(
+            f"fedpohcs wants rounding > 0, sweeps >= 1 and phases 1 or 2, got {rounding}, {sweeps} and {phases}"
+        )
+
+    def report(federation: Federation, learner: Learner) -> Report:
+        return visited(learner, federation.environment.gamma, rounding=rounding, sweeps=sweeps)
+
+    if phases == 2:
+        return two_phase(candidates, clients, report, lambda reports, asked: deltas(reports, _present(asked)))
+
+    def build(federation: Federation, learner: Learner) -> Selection:
+        draw, tell = draws(federation, candidates, clients), report(federation, learner)
+
+        def init(key: Key) -> Filed:
+            alone = Client(jnp.int32(0), (), (), learner.memory(jnp.int32(0), key))
+            one = jax.eval_shape(lambda: tell(learner.init(key), alone))
+            nothing = jax.tree.map(lambda x: jnp.zeros((federation.count, *x.shape), x.dtype), one)
+            return Filed(key, nothing, jnp.full((federation.count,), -1, jnp.int32))
+
+        def choose(server: Any, key: Key) -> Cohort:
+            state: Filed = server.selection
+            asked = draw.candidates(state.luck, server.round)
+            known = state.age[asked.ids] >= 0
+            score = deltas(trees.take(state.reports, asked.ids), jnp.where(known, asked.weight, 0.0))
+            return cohort(federation, draw.best(state.luck, server.round, asked, jnp.where(known, score, jnp.inf)))
+
+        def file(state: Filed, reports: Visited, asked: Cohort) -> Filed:
+            older = jnp.where(state.age < 0, state.age, state.age + 1)
+            age = trees.put(older, asked.ids, jnp.zeros_like(asked.ids), asked.present)
+            return Filed(state.luck, trees.put(state.reports, asked.ids, reports, asked.present), age)
+
+        return Selection(
+            choose,
+            init=init,
+            rides=lambda local, client: tell(local.message.theta, client),
+            file=file,
+            seen=chosen(federation),
+        )
+
+    return build
+
+
+def visited(learner: Learner, gamma: float, *, rounding: float, sweeps: int) -> Report:
+    """D A of a client at theta, by its tabular model."""
+    if learner.recent is None or learner.log_pi is None:
+        raise ValueError(
+            "fedpohcs models the world from what a client remembers, and this learner remembers nothing; "
+            "use ppo(remember=5, warm_up=...)"
+        )
+    recent, log_pi = learner.recent, learner.log_pi
+
+    def report(theta: Tree, client: Client) -> Visited:
+        seen = recent(client.memory)
+        model = tabular(seen, rounding)
+        obs, choice = (jax.tree.map(lambda x: rounded(x, rounding), x) for x in (seen.obs, seen.choice))
+        chance = chances(model, log_pi(theta, obs, choice).reshape(-1))
+        value = values(model, chance, gamma)
+        entries = at(visits(model, chance, sweeps), model.state) * advantages(model, value, gamma)
+        first = model.pair == jnp.arange(entries.shape[0], dtype=jnp.int32)
+        return Visited(model.names, jnp.where(first, entries, 0.0))
+
+    return report
+
+
+def deltas(reports: Visited, weight: Array) -> Array:
+    """Delta_n [d] of Eq. 23, from the stack of d reports; `weight` [d] is normalised here and zero for those left out."""
+    count, size = reports.value.shape
+    flat: Visited = jax.tree.map(lambda x: x.reshape(-1), reports)
+    pair, _ = number(flat.names, flat.value != 0)
+    share = weight / jnp.maximum(jnp.sum(weight), jnp.finfo(weight.dtype).tiny)
+    mean = jnp.zeros((count * size,)).at[pair].add(jnp.repeat(share, size) * flat.value, mode="drop")
+    there = at(mean, pair).reshape(count, size)  # the mean at the pairs a client has
+    elsewhere = jnp.sum(mean**2) - jnp.sum(there**2, axis=1)
+    off = jnp.maximum(elsewhere, 0.0) + jnp.sum((there - reports.value) ** 2, axis=1)
+    return jnp.sqrt(jnp.sum(reports.value**2, axis=1)) - jnp.sqrt(off)
+
+
+def _present(asked: Cohort) -> Array:
+    return jnp.where(asked.present, asked.weight, 0.0)

@@ -1,0 +1,88 @@
+"""Ray actors: the same bytes as in one process, also when actors die."""
+
+import random
+import sys
+import threading
+import time
+
+import pytest
+from engine_runs import end_state, frozen_lakes, within
+from federations import federation
+
+from fedrl.algorithms.fedavg import pavg
+from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
+from fedrl.engines import ray_cluster as module
+from fedrl.engines.fused import fused
+from fedrl.engines.one_at_a_time import one_at_a_time
+from fedrl.engines.ray_cluster import ray
+from fedrl.environments.errors import WorldError
+from fedrl.records.measure import exact_return, sampled_return
+
+pytest.importorskip("ray")
+
+STEPS = {"eta": 0.3, "local_steps": 2}
+SAMPLING = {"horizon": 12, "batch": 2}
+LAKE = pavg(**STEPS, **SAMPLING)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _stop():
+    yield
+    module.stop()
+
+
+def test_traced():
+    method = fedsvrpg_m(beta=0.3, first_batch=3, **STEPS, **SAMPLING)
+    exact = end_state(method, fused("map"), federation(5), exact_return())
+    assert within(120, lambda: end_state(method, ray(workers=2), federation(5), exact_return())) == exact
+
+
+def test_simulators_and_dying_actors():
+    """Four kills in twelve rounds."""
+    where = frozen_lakes(3)
+    exact = end_state(LAKE, one_at_a_time(), where, sampled_return(2), rounds=12)
+    luck = random.Random(2)
+    delays = {number: luck.uniform(0, 0.1) for number in luck.sample(range(12), 4)}
+    killers = []
+
+    def kill(delay: float) -> None:
+        time.sleep(delay)
+        actors = module._places[None, 2]
+        actors.ray.kill(luck.choice(actors.actors))
+
+    def before(number: int) -> None:
+        if number in delays:
+            killers.append(threading.Thread(target=kill, args=(delays[number],)))
+            killers[-1].start()
+
+    def play() -> list[bytes]:
+        return end_state(LAKE, ray(workers=2), where, sampled_return(2), rounds=12, before=before)
+
+    assert within(120, play) == exact
+    for killer in killers:
+        killer.join()
+    assert len(killers) == 4
+
+
+def test_an_environment_that_cannot_be_made():
+    import gymnasium as gym
+
+    def make_env(client: int) -> gym.Env:
+        if client == 2:
+            raise OSError("no water")
+        return gym.make("FrozenLake-v1")
+
+    where = frozen_lakes(3, make_env)
+    with pytest.raises(WorldError, match="client 2: make_env raised OSError: no water"):
+        within(60, lambda: end_state(LAKE, ray(workers=2), where, sampled_return(2), rounds=1))
+
+
+def test_no_workers():
+    with pytest.raises(ValueError, match="at least one worker, got 0"):
+        ray(workers=0)
+
+
+def test_without_ray(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match="pip install 'fedrl\\[ray\\]'"):
+        ray()

@@ -1,0 +1,58 @@
+"""GAE against sums written out by hand: episodes that end, are cut, begin anew in the middle of a row."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from fedrl.local.advantage import gae, standardised
+from fedrl.rollouts.episodes import Trajectory
+
+GAMMA, LAM = 0.9, 0.8
+
+
+def seen(done, cut) -> Trajectory:
+    done, cut = jnp.asarray(done), jnp.asarray(cut)
+    nothing = jnp.zeros(done.shape)
+    return Trajectory(nothing, nothing, nothing, jnp.ones(done.shape, bool), done, cut, nothing)
+
+
+def test_one_episode_that_ends():
+    reward, value = jnp.asarray([[1.0, 2.0, 3.0]]), jnp.asarray([[0.5, 0.4, 0.3]])
+    after = jnp.asarray([[0.4, 0.3, 9.0]])  # the last counts nothing: the task is over
+    got = gae(seen([[False, False, True]], [[False] * 3]), reward, value, after, gamma=GAMMA, lam=LAM)
+    d = [1.0 + 0.9 * 0.4 - 0.5, 2.0 + 0.9 * 0.3 - 0.4, 3.0 - 0.3]
+    expected = [d[0] + 0.72 * d[1] + 0.72**2 * d[2], d[1] + 0.72 * d[2], d[2]]
+    np.testing.assert_allclose(got[0], expected, rtol=1e-6)
+
+
+def test_a_cut_episode_is_worth_what_the_critic_says():
+    reward, value = jnp.asarray([[1.0, 2.0]]), jnp.asarray([[0.5, 0.4]])
+    after = jnp.asarray([[0.4, 9.0]])
+    got = gae(seen([[False, False]], [[False, True]]), reward, value, after, gamma=GAMMA, lam=LAM)
+    last = 2.0 + 0.9 * 9.0 - 0.4
+    np.testing.assert_allclose(got[0], [1.0 + 0.9 * 0.4 - 0.5 + 0.72 * last, last], rtol=1e-6)
+
+
+def test_nothing_leaks_into_the_episode_before():
+    """Row [end | new episode]: the first step's advantage must not know of the second's."""
+    reward, value = jnp.asarray([[1.0, 100.0]]), jnp.zeros((1, 2))
+    for flags in (([[True, False]], [[False, True]]), ([[False, False]], [[True, True]])):
+        got = gae(seen(*flags), reward, value, jnp.zeros((1, 2)), gamma=GAMMA, lam=LAM)
+        np.testing.assert_allclose(got[0], [1.0, 100.0], rtol=1e-6)
+
+
+def test_lam_one_is_the_discounted_return_minus_the_value():
+    rng = np.random.default_rng(0)
+    reward, value = rng.normal(size=(2, 3, 20)).astype(np.float32)
+    after = np.concatenate([value[:, 1:], np.zeros((3, 1), np.float32)], axis=1)
+    done = np.zeros((3, 20), bool)
+    done[:, -1] = True
+    got = gae(seen(done, np.zeros_like(done)), *map(jnp.asarray, (reward, value, after)), gamma=GAMMA, lam=1.0)
+    to_go = np.zeros(3)
+    for t in reversed(range(20)):
+        to_go = reward[:, t] + GAMMA * to_go
+        np.testing.assert_allclose(got[:, t], to_go - value[:, t], atol=1e-5)
+
+
+def test_standardised():
+    x = standardised(jnp.asarray([1.0, 2.0, 3.0, 6.0]))
+    np.testing.assert_allclose([x.mean(), x.std()], [0.0, 1.0], atol=1e-6)
