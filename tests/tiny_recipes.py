@@ -1,11 +1,14 @@
-"""Recipes for tests: two-round runs on cart-pole, mountain car and Hopper, put in place of the real ones."""
+"""Recipes for tests: runs of a few rounds on finite MDPs, cart-pole, mountain car and Hopper, in place of the real ones."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
+from federations import federation
+
 from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fedavg import pavg
+from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments import cart_pole, mountain_car
 from fedrl.federation import Federation
@@ -26,6 +29,8 @@ class Config:
 
 def build(config: Config) -> dict[str, Arm]:
     look = sampled_return(2)
+    if config.kind == "finite":
+        return {"PAvg": Arm(pavg(eta=0.1, local_steps=2, horizon=5), federation(3), 6, fused("vmap"))}
     if config.kind == "hopper":
         from fedrl.environments import mujoco
 
@@ -42,7 +47,14 @@ def build(config: Config) -> dict[str, Arm]:
 
 
 TINY = SimpleNamespace(
-    PAPER="none", SHOWS="nothing", SEEDS=2, PAPER_SIZE={}, Config=Config, build=build, claims=lambda config, arms: []
+    PAPER="none",
+    SHOWS="nothing",
+    MINUTES=0.1,
+    SEEDS=2,
+    PAPER_SIZE={},
+    Config=Config,
+    build=build,
+    claims=lambda config, arms: [],
 )
 
 

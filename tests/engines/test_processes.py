@@ -191,7 +191,9 @@ print(*(hand.process.pid for hand in processes._places[2].hands), flush=True)
 SLEEP = """
 import time
 from fedrl.engines import processes
-print(*(hand.process.pid for hand in processes._place(2).hands), flush=True)
+hands = processes._place(2).hands
+assert all(hand.line.recv_bytes() == b"ready" for hand in hands)
+print(*(hand.process.pid for hand in hands), flush=True)
 time.sleep(60)
 """
 

@@ -1,6 +1,7 @@
 """`fedrl run --engine`: what plays the rounds, instead of the engine that the recipe names."""
 
 import difflib
+import socket
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -9,6 +10,8 @@ from fedrl.environments.protocol import Host
 from fedrl.federation import Federation
 from fedrl.recipes.recipe import RecipeError
 from fedrl.types import Algorithm, Exchange
+
+KNOCKING = 10.0  # seconds a Ray cluster has to answer
 
 
 class Choice(NamedTuple):
@@ -78,14 +81,22 @@ def _ray(choice: Choice) -> Engine:
 
     def reached(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int) -> Play:
         try:
+            _knock(choice.address)
             return build(algorithm, federation, measure, every)
-        except ConnectionError as error:
+        except (ConnectionError, TimeoutError, socket.gaierror) as error:
             raise RecipeError(
-                f"no Ray cluster at {choice.address} ({str(error).splitlines()[0]}); start one with `ray start --head`, "
-                "pass its --address, or leave that out for a Ray of this machine only"
+                f"no Ray cluster answers at {choice.address} ({str(error).strip().splitlines()[0]}); start one with "
+                "`ray start --head` and pass its --address, or leave that out for a Ray of this machine only"
             ) from None
 
     return reached
+
+
+def _knock(address: str | None) -> None:
+    """Whether anybody listens at host:port, which Ray itself would try to find out for minutes."""
+    host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), KNOCKING).close()
 
 
 ENGINES: dict[str, Callable[[Choice], Engine]] = {

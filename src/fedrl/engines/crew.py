@@ -6,6 +6,7 @@ Work is a pure function of what is sent, so it does not matter who does it, or h
 import itertools
 import threading
 from collections import deque
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
@@ -49,7 +50,7 @@ class Workplace(Protocol):
         """Give an idle worker something to do."""
         ...
 
-    def wait(self) -> list[tuple[int, bytes | None]]:
+    def wait(self) -> Sequence[tuple[int, bytes | np.ndarray | None]]:
         """Block until somebody is done: (worker, its answer), or (worker, None) if it died over its task."""
         ...
 

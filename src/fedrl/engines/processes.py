@@ -18,7 +18,7 @@ from fedrl.engines import cache
 from fedrl.engines.crew import Task, crew
 from fedrl.engines.driver import driven
 from fedrl.engines.engine import Engine
-from fedrl.engines.worker import READY, settings
+from fedrl.engines.worker import READY, search_path, settings
 
 FAILED_STARTS = 5  # in a row, and we stop trying
 LOOK = 1.0  # seconds between looks at whether the processes live, should a connection not say so
@@ -28,6 +28,8 @@ PATIENCE = 5.0  # seconds a worker has to close its simulators when told to stop
 def processes(workers: int | None = None) -> Engine:
     """`workers` long-lived processes, by default one a core; each keeps compiled programs and simulators."""
     count = os.cpu_count() or 1 if workers is None else workers
+    if os.name != "posix":
+        raise RuntimeError(f"processes wants Linux or macOS, this is {sys.platform}; use engine=one_at_a_time()")
     if count < 1:
         raise ValueError(f"processes wants at least one worker, got {workers}")
     cache.enable()
@@ -74,6 +76,7 @@ class Processes:
             self._replace(worker)
             if hand.ready:
                 return [(worker, None)]
+            self._count_failed_start(hand)
             self.hands[worker].take(task)
             return []
         if hand.ready:
@@ -86,16 +89,17 @@ class Processes:
         return []
 
     def _replace(self, worker: int) -> None:
-        hand = self.hands[worker]
-        hand.end()
-        self.failed_starts += not hand.ready
+        self.hands[worker].end()
+        self.hands[worker] = _start(self.settings)
+
+    def _count_failed_start(self, hand: "_Hand") -> None:
+        self.failed_starts += 1
         if self.failed_starts >= FAILED_STARTS:
             self.failed_starts = 0
             raise RuntimeError(
                 f"{FAILED_STARTS} worker processes in a row ended while starting, the last with exit code "
                 f"{hand.process.returncode}; `{sys.executable} -c 'import fedrl.engines.worker'` may say why"
             )
-        self.hands[worker] = _start(self.settings)
 
     def abandon(self) -> None:
         for hand in self.hands:
@@ -158,7 +162,7 @@ def _start(settings: bytes) -> _Hand:
             [sys.executable, "-P", "-m", "fedrl.engines.worker", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(search_path())},
             process_group=0,  # so that Ctrl-C reaches the main process only
         )
     hand = _Hand(process, Connection(ours.detach()))

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from fedrl.engines import cache
 from fedrl.engines.crew import Task, crew
 from fedrl.engines.driver import driven
@@ -37,6 +39,13 @@ def stop() -> None:
         _started.pop()()
 
 
+class Actor(Worker):
+    """Answers in an array: Ray hands those over without a copy."""
+
+    def answer(self, run: int, exchange: str, structure: bytes, common: Any, rows: bytes) -> np.ndarray:
+        return np.frombuffer(self.work(run, exchange, structure, common, rows), np.uint8)
+
+
 class Actors:
     """A `Workplace` of Ray actors."""
 
@@ -54,7 +63,7 @@ class Actors:
 
     def _hire(self, cores: int) -> Any:
         """An actor that takes up `cores`. One in place of another takes none, as its machine may be gone for good."""
-        return self.ray.remote(Worker).options(num_cpus=cores, scheduling_strategy="SPREAD").remote(self.settings)
+        return self.ray.remote(Actor).options(num_cpus=cores, scheduling_strategy="SPREAD").remote(self.settings)
 
     def _await_room(self) -> None:
         reports = [actor.ready.remote() for actor in self.actors]
@@ -71,7 +80,7 @@ class Actors:
         if task.run not in self.knows[worker]:
             actor.learn.remote(task.run, task.code)
             self.knows[worker].add(task.run)
-        answer = actor.work.remote(task.run, task.exchange, task.structure, self._once(task.common), task.rows)
+        answer = actor.answer.remote(task.run, task.exchange, task.structure, self._once(task.common), task.rows)
         self.busy[answer] = worker
 
     def _once(self, common: bytes) -> Any:
@@ -79,10 +88,10 @@ class Actors:
         if len(common) < LARGE:
             return common
         if self.common[0] is not common:
-            self.common = common, self.ray.put(common)
+            self.common = common, self.ray.put(np.frombuffer(common, np.uint8))
         return self.common[1]
 
-    def wait(self) -> list[tuple[int, bytes | None]]:
+    def wait(self) -> list[tuple[int, bytes | np.ndarray | None]]:
         done, _ = self.ray.wait(list(self.busy), num_returns=1)
         worker = self.busy.pop(done[0])
         try:
@@ -117,8 +126,10 @@ _started: list[Callable[[], None]] = []  # how to end what was started here
 
 
 def _place(address: str | None, workers: int | None) -> Actors:
+    ray = _imported()
+    if not ray.is_initialized():
+        _places.clear()  # somebody else has ended it
     if (address, workers) not in _places:
-        ray = _imported()
         _connect(ray, address, workers)
         cores = int(ray.cluster_resources().get("CPU", 1))
         _places[address, workers] = Actors(workers or cores, cores)

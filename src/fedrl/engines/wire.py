@@ -16,16 +16,16 @@ def pack(leaves: list, note: Any = None) -> bytes:
     about = [[x.dtype.name, x.shape, _kind(leaf)] for x, leaf in zip(arrays, leaves, strict=True)]
     header = json.dumps([note, about]).encode()
     header += b" " * (-(8 + len(header)) % ALIGNMENT)
-    parts = [len(header).to_bytes(8, "little"), header]
+    parts: list[Any] = [len(header).to_bytes(8, "little"), header]
     for array in arrays:
-        parts += [array.tobytes(), bytes(-array.nbytes % ALIGNMENT)]
+        parts += [array.reshape(-1).view(np.uint8), bytes(-array.nbytes % ALIGNMENT)]
     return b"".join(parts)
 
 
-def unpack(data: bytes) -> tuple[list, Any]:
+def unpack(data: bytes | np.ndarray) -> tuple[list, Any]:
     """The leaves and the note. Plain arrays are NumPy views of `data`; keys and weakly typed numbers are JAX's again."""
-    size = int.from_bytes(data[:8], "little")
-    note, about = json.loads(data[8 : 8 + size])
+    size = int.from_bytes(bytes(data[:8]), "little")
+    note, about = json.loads(bytes(data[8 : 8 + size]))
     leaves, at = [], 8 + size
     for name, shape, kind in about:
         dtype = jnp.dtype(name)

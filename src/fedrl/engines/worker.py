@@ -28,6 +28,7 @@ from fedrl.types import Exchange
 READY = b"ready"
 NUMBERS = (  # JAX's settings that decide numbers, or whether a program is one
     "jax_enable_x64",
+    "jax_platforms",
     "jax_numpy_dtype_promotion",
     "jax_numpy_rank_promotion",
     "jax_default_prng_impl",
@@ -39,10 +40,17 @@ NUMBERS = (  # JAX's settings that decide numbers, or whether a program is one
 
 def settings(threads: int) -> dict[str, Any]:
     """What a worker must have in common with this process; `threads` are those its simulators may use."""
-    return {"path": sys.path, "jax": {name: jax.config.values[name] for name in NUMBERS}, "threads": threads}
+    return {"path": search_path(), "jax": {name: jax.config.values[name] for name in NUMBERS}, "threads": threads}
+
+
+def search_path() -> list[str]:
+    """Where this process finds modules, said so that it holds in any folder."""
+    return [folder or os.getcwd() for folder in sys.path]
 
 
 class Worker:
+    """What it is asked for and answers are bytes (`wire.py`), so that it can be anywhere."""
+
     def __init__(self, settings: dict[str, Any]):
         sys.path += [folder for folder in settings["path"] if folder not in sys.path]
         os.environ.setdefault("FEDRL_THREADS", str(settings["threads"]))
@@ -68,25 +76,25 @@ class Worker:
                 "install the module on every machine that works, or define what is needed in the script itself"
             )
 
-    def work(self, run: int, exchange: str, structure: bytes, common: bytes, rows: bytes) -> bytes:
+    def work(self, run: int, exchange: str, structure: bytes, common: Any, rows: bytes) -> bytes:
         """The whole work of some clients, one after the other: a frame of their answers, or of what went wrong."""
         programs = self.runs[run]
         if isinstance(programs, str):
             return wire.pack([], {"error": programs, "slot": 0})
-        of_common, of_row = _structure(structure)
-        server, cohort, key = jax.device_put(_filled(of_common, wire.unpack(common)[0]))
         columns, slots = wire.unpack(rows)
-        leaves, seconds = [], []
-        for i, slot in enumerate(slots):
-            client = _filled(of_row, [column[i] for column in columns])
-            began = time.perf_counter()
-            try:
-                answer = jax.block_until_ready(programs[exchange](server, client, cohort, np.int32(slot), key))
-            except Exception as error:
-                return wire.pack([], _report(error, int(client.id), exchange) | {"slot": slot})
-            seconds.append(time.perf_counter() - began if (run, exchange) in self.warm else None)
-            self.warm.add((run, exchange))
-            leaves += jax.tree.leaves(answer)
+        leaves, seconds, at = [], [], 0
+        try:
+            of_common, of_row = _structure(structure)
+            server, cohort, key = jax.device_put(_filled(of_common, wire.unpack(common)[0]))
+            for at in range(len(slots)):
+                client = _filled(of_row, [column[at] for column in columns])
+                began = time.perf_counter()
+                answer = jax.block_until_ready(programs[exchange](server, client, cohort, np.int32(slots[at]), key))
+                seconds.append(time.perf_counter() - began if (run, exchange) in self.warm else None)
+                self.warm.add((run, exchange))
+                leaves += jax.tree.leaves(answer)
+        except Exception as error:
+            return wire.pack([], _report(error, int(columns[0][at]), exchange) | {"slot": slots[at]})
         return wire.pack(leaves, {"seconds": seconds})
 
     def forget(self, run: int) -> None:

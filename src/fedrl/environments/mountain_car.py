@@ -5,7 +5,7 @@ here everything has the world's precision. With 64 bits enabled a step rounds to
 the rewards agree to 1e-12; in float32 a step agrees to 2e-7 in position, 1e-8 in velocity.
 """
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -39,7 +39,7 @@ class State(NamedTuple):
     steps: Array  # int32: taken so far
 
 
-def environment(gamma: float = 0.99, limit: int = 999, *, cost: Literal["policy", "shifted"] = "policy") -> Environment:
+def environment(gamma: float = 0.99, limit: int = 999, *, cost: str = "policy") -> Environment:
     """Each step costs 0.1 a^2, the goal pays 100. An episode is cut at its world's `horizon`, at `limit` in any case.
 
     The engine is given the shifted action, clipped to [-1, 1]. The cost is never clipped, as in Gymnasium: it is of the
@@ -102,9 +102,9 @@ def world(
 
 
 def shifts(
-    level: Literal["low", "medium", "high"],
+    level: str,
     clients: int = 60,
-    convention: Literal["paper", "published"] = "paper",
+    convention: str = "paper",
 ) -> MountainCar:
     """Mountain Cars, 004 §5.1: theta_n evenly spaced over an interval, by default n = 1..clients (medium: -1.5 + n/20).
 

@@ -102,7 +102,7 @@ def gaussian_mlp(*hidden: int, last: float = 1.0, log_std: float = 0.0, hold: in
         size, lay_out = network.inputs(environment.observations)
 
         def init(key: Key) -> Gaussian:
-            return Gaussian(network.init(key, (size, *hidden, count), last), jnp.full((count,), log_std))
+            return Gaussian(network.init(key, (size, *hidden, count), last), jnp.full((count,), log_std, jnp.float32))
 
         def mean(theta: Gaussian, obs: Any) -> Any:
             return network.forward(theta.layers, lay_out(obs))

@@ -24,6 +24,7 @@ from fedrl import recipes
 from fedrl.algorithms.fedavg import Method
 from fedrl.engines.engine import Engine
 from fedrl.federation import Federation
+from fedrl.records import log
 from fedrl.records.measure import Measure
 from fedrl.records.rows import Row
 
@@ -48,6 +49,10 @@ class Outcome(NamedTuple):
     def final(self) -> np.ndarray:
         """Final return of each seed, averaged over clients."""
         return self.returns.mean(axis=1)
+
+    def curve(self) -> tuple[np.ndarray, np.ndarray]:
+        """Measured rounds [n] and returns [n, seeds]."""
+        return log.columns(self.rows, "return_by_seed")
 
 
 class Claim(NamedTuple):

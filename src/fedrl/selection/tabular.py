@@ -14,7 +14,7 @@ from jax.scipy.sparse.linalg import bicgstab
 from fedrl.rollouts.episodes import Trajectory
 from fedrl.selection.numbering import Names, cells, find, names, number
 
-TOLERANCE = 1e-6
+TOLERANCE = 1e-7  # of the residual, relative
 MOST_ITERATIONS = 200  # each of two products with P; sampled paths want 20 to 100
 
 
@@ -79,7 +79,7 @@ def visits(model: Tabular, chance: Array, sweeps: int) -> Array:
 
 
 def values(model: Tabular, chance: Array, gamma: float) -> Array:
-    """V(s) [M] of the model, solving V = R^pi + gamma P^pi V by BiCGStab to a relative residual of 1e-6.
+    """V(s) [M] of the model, solving V = R^pi + gamma P^pi V by BiCGStab .
 
     Nothing is earned after the end of an episode, nor in a state never left. States with one successor, of which sampled
     paths are full, are first jumped over: plain sweeps would need hundreds to carry a reward along a path.

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from fedrl import keys
 from fedrl.algorithms.fed_q_learning import fed_q_learning
@@ -16,8 +15,7 @@ from fedrl.environments import finite, grid_world, synthetic
 from fedrl.environments.finite import MDP
 from fedrl.environments.protocol import Environment
 from fedrl.environments.random_mdp import World
-from fedrl.recipes.recipe import Outcome, RecipeError
-from fedrl.records import log
+from fedrl.recipes.recipe import RecipeError
 
 FEDPG = ("S-FedPG", "RS-FedPG", "b-RS-FedPG")
 FED_Q = "Fed-Q-learning"
@@ -89,8 +87,3 @@ def fed_q(*, eta: float, local_steps: int, samples: int, published: bool) -> Met
 def environment(worlds: MDP, gamma: float) -> Environment:
     states, actions = worlds.reward.shape[-2:]
     return finite.environment(states, actions, gamma)
-
-
-def curve(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
-    """Measured rounds [n] and J [n, seeds]."""
-    return log.columns(outcome.rows, "return_by_seed")

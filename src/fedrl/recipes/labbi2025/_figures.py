@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
-from fedrl.recipes.labbi2025 import _family as family
 from fedrl.recipes.labbi2025._family import FED_Q, FEDPG, Task
 from fedrl.recipes.labbi2025._speed_up import Settings, arm_name, control_name, ends
 from fedrl.recipes.recipe import Outcome
@@ -53,7 +52,7 @@ def gate(arms: dict[str, Outcome], folder: Path, title: str, lines: dict[str, fl
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
     seen = list(lines.values())
     for shift, ((name, outcome), colour) in enumerate(zip(arms.items(), COLOURS, strict=False)):
-        rounds, returns = family.curve(outcome)
+        rounds, returns = outcome.curve()
         apart = max(len(rounds) // 12, 1)
         places = (shift * apart // 4, apart)  # so that curves that coincide can be told apart
         _line(axes, rounds, returns, colour, name, marker=MARKERS.get(name), markevery=places, markersize=5)
@@ -68,7 +67,7 @@ def gate(arms: dict[str, Outcome], folder: Path, title: str, lines: dict[str, fl
 
 def _learning(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
     """The curve without round 0, which a logarithmic axis has no place for."""
-    rounds, returns = family.curve(outcome)
+    rounds, returns = outcome.curve()
     return rounds[1:], returns[1:]
 
 

@@ -127,12 +127,12 @@ def claims(config: Settings, arms: dict[str, Outcome], task: Task) -> list[Claim
         shares: dict[int, np.ndarray] = {}
         rounds = np.zeros(0)
         for count in config.clients:
-            rounds, returns = family.curve(arms[arm_name(method, count)])
+            rounds, returns = arms[arm_name(method, count)].curve()
             shares[count] = ends(config, task, count).share(returns)
         found += [_higher(method, rounds, shares, at) for at in (config.rounds // 10, config.rounds)]
         found.append(_speed_up(method, rounds, shares))
         if config.control:
-            _, returns = family.curve(arms[control_name(method, config)])
+            _, returns = arms[control_name(method, config)].curve()
             held = ends(config, task, min(config.clients)).share(returns)
             found.append(_averaging(method, rounds, shares, held))
     return found

@@ -1,0 +1,86 @@
+"""Figure 2 of Wang et al. 2024: FedSVRPG-M and FedHAPG-M on CartPole with N = 4, 5 and 8 clients, beta = 0.2.
+
+The printed eta = 0.05 is the published code's, whose steps are normalised and clipped; `eta` here is the constant step of
+the paper's algorithm. As there, it does not depend on N and lambda = eta K.
+"""
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from fedrl.engines.fused import fused
+from fedrl.plots import style
+from fedrl.recipes import judging
+from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.recipes.wang2024 import _deep as deep
+from fedrl.recipes.wang2024._deep import CART_POLE, METHODS
+
+PAPER = "Wang et al. 2024, Fig. 2"
+SHOWS = "does a larger federation learn better at every round? (CartPole, beta = 0.2)"
+MINUTES = 1.5
+SEEDS = 16
+PAPER_SEEDS = 32
+PAPER_SIZE = {"rounds": 150, "batch": 50}
+
+
+@dataclass(frozen=True)
+class Config(deep.Settings):
+    clients: tuple[int, ...] = (4, 5, 8)  # N, ascending; one curve each
+    beta: float = 0.2  # the published scripts have 0.8
+    over: str = "vmap"  # engine: "vmap" (fast) or "map" (exact)
+
+
+def build(config: Config) -> dict[str, Arm]:
+    engine = fused(config.over)
+    return {
+        arm_name(method, count): deep.arm(CART_POLE, config, count, method, config.beta, engine)
+        for method in METHODS
+        for count in config.clients
+    }
+
+
+def arm_name(method: str, count: int) -> str:
+    return f"{method}, N = {count}"
+
+
+def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
+    """For each method: every N against the next larger one, and the smallest against the largest."""
+    found = []
+    for method in METHODS:
+        for when in deep.WHEN:
+            found.append(_larger(arms, method, when, itertools.pairwise(config.clients), "each larger N"))
+            ends = (min(config.clients), max(config.clients))
+            found.append(_larger(arms, method, when, [ends], f"N = {ends[1]}"))
+    return found
+
+
+def _larger(arms: dict[str, Outcome], method: str, when: str, pairs: Iterable[tuple[int, int]], which: str) -> Claim:
+    verdicts, numbers = [], {}
+    for few, many in pairs:
+        small, large = arms[arm_name(method, few)], arms[arm_name(method, many)]
+        gap, error = judging.difference(deep.WHEN[when](large), deep.WHEN[when](small))
+        verdicts.append(judging.sign(gap, error))
+        numbers[f"N = {many} minus N = {few}"] = _numbers(small, large) | {"gap": gap, "se": error}
+    return Claim(f"{method}: {which} is above the smaller {when}, by 3 SE", judging.every(verdicts), numbers)
+
+
+def _numbers(small: Outcome, large: Outcome) -> dict[str, Any]:
+    """In which share of the measured rounds the mean of the larger federation is the higher one."""
+    above = deep.curve(large)[1].mean(axis=1) > deep.curve(small)[1].mean(axis=1)
+    return {"share of rounds above": float(np.mean(above[1:]))}
+
+
+def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
+    """One panel a method; bands of one standard deviation over seeds."""
+    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
+    for panel, method in zip(axes, METHODS, strict=True):
+        deep.lines(panel, {f"N = {count}": arms[arm_name(method, count)] for count in config.clients})
+        panel.set(title=method, xlabel="round")
+    axes[0].set_ylabel(deep.RETURN)
+    title = f"CartPole, beta = {config.beta:g}, eta = {config.eta:g}, {config.batch} episodes a step"
+    return [style.save(figure, folder / "return.png", title)]

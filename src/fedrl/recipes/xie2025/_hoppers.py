@@ -1,0 +1,39 @@
+"""Hoppers: sixty MuJoCo hoppers whose legs differ in thickness (Xie & Song 2025, §5.1)."""
+
+from dataclasses import dataclass
+
+from fedrl.engines.processes import processes
+from fedrl.environments import mujoco
+from fedrl.federation import Federation
+from fedrl.recipes.recipe import Arm
+from fedrl.recipes.xie2025 import _methods as methods
+from fedrl.records.measure import sampled_return
+
+ENTROPY_EVERY = 5  # rounds; published code
+
+
+@dataclass(frozen=True)
+class Config(methods.Config):
+    copies: int = 4
+    rounds: int = 6
+    episodes: int = 2
+    rate: float = 3e-2
+    fedavg_rate: float = 3e-2
+    decay: float = 0.9
+    floor: float = 1e-4  # published code
+    rounding: float = 0.4  # published code
+
+
+PAPER_SIZE = {"rounds": 100, "local_steps": 20, "warm_up": 50_000, "episodes": 100, "every": 1}
+
+
+def arm(config: Config, name: str) -> Arm:
+    """The federation of `config.level`, its clients chosen by the method `name`."""
+    return Arm(
+        methods.method(config, name, entropy_every=ENTROPY_EVERY),
+        Federation(mujoco.hopper(0.99), mujoco.hopper_legs(config.level, config.clients)),
+        config.rounds,
+        processes(),
+        measure=sampled_return(config.episodes),
+        every=config.every,
+    )

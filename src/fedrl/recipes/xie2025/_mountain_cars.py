@@ -1,0 +1,32 @@
+"""Mountain Cars: sixty cars whose engines shift every action by a constant of their own (Xie & Song 2025, §5.1)."""
+
+from dataclasses import dataclass
+
+from fedrl.engines.fused import fused
+from fedrl.environments import mountain_car
+from fedrl.federation import Federation
+from fedrl.recipes.recipe import Arm
+from fedrl.recipes.xie2025 import _methods as methods
+from fedrl.records.measure import sampled_return
+
+ENTROPY_EVERY = {"low": 10, "medium": 20, "high": 50}  # rounds; published code
+
+
+@dataclass(frozen=True)
+class Config(methods.Config):
+    convention: str = "paper"  # of the shifts: "paper" or "published" (high then goes up to 2.92)
+    cost: str = "policy"  # of an action: "policy" (Gymnasium's) or "shifted" (published code)
+    over: str = "vmap"  # engine: "vmap" (fast) or "map" (exact)
+
+
+def arm(config: Config, name: str) -> Arm:
+    """The federation of `config.level`, its clients chosen by the method `name`."""
+    worlds = mountain_car.shifts(config.level, config.clients, convention=config.convention)
+    return Arm(
+        methods.method(config, name, entropy_every=ENTROPY_EVERY[config.level]),
+        Federation(mountain_car.environment(0.99, cost=config.cost), worlds),
+        config.rounds,
+        fused(config.over),
+        measure=sampled_return(config.episodes),
+        every=config.every,
+    )
