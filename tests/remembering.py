@@ -1,4 +1,4 @@
-"""A small learner that remembers what it saw: policy gradient on a table. It compiles in seconds, where PPO takes a minute."""
+"""A small learner that remembers what it saw: policy gradient on a table. It compiles in seconds; PPO takes a minute."""
 
 from typing import Any, NamedTuple
 

@@ -17,11 +17,12 @@ PAVG = pavg(eta=0.1, local_steps=3, horizon=8, batch=2, participation=uniform(2)
 
 
 def test_costs_are_counted(tmp_path):
-    """Two of four clients, 3 steps of 2 episodes of 8: 96 environment steps; theta is 4 x 3 floats each way."""
+    """Two of four clients, 3 steps of 2 episodes of 8: 96 environment steps; theta is 4 x 3 floats each way, and down goes
+    the number of the round."""
     run = train(PAVG, federation(4), rounds=5, out=tmp_path / "run", every=2)
     last = run.rows[-1]
     assert (last["round"], last["env_steps"]) == (5, 5 * 2 * 3 * 2 * 8)
-    assert (last["bytes_down"], last["bytes_up"], last["bytes_peer"]) == (5 * 2 * 48, 5 * 2 * 48, 0)
+    assert (last["bytes_down"], last["bytes_up"], last["bytes_peer"]) == (5 * 2 * 52, 5 * 2 * 48, 0)
     assert [row["round"] for row in run.rows if "return" in row] == [0, 2, 4, 5]
     assert log.read(tmp_path / "run" / "log.jsonl")[-1]["env_steps"] == last["env_steps"]
     np.testing.assert_allclose(run.returns_by_client().mean(), last["return"], rtol=1e-6)

@@ -4,12 +4,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fedrl.environments.gym import gymnasium
     from fedrl.federation import Federation
     from fedrl.training import Run, train
 
-__all__ = ["Federation", "Run", "train"]
+__all__ = ["Federation", "Run", "gymnasium", "train"]
 
-_HOME = {"Federation": "fedrl.federation", "Run": "fedrl.training", "train": "fedrl.training"}
+_HOME = {
+    "Federation": "fedrl.federation",
+    "Run": "fedrl.training",
+    "gymnasium": "fedrl.environments.gym",
+    "train": "fedrl.training",
+}
 
 
 def __getattr__(name: str) -> Any:

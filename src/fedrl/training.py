@@ -15,6 +15,8 @@ import numpy as np
 from fedrl.algorithms.fedavg import Method
 from fedrl.engines.engine import Engine, Play, State
 from fedrl.engines.fused import fused
+from fedrl.engines.processes import processes
+from fedrl.environments.protocol import Environment
 from fedrl.federation import Federation
 from fedrl.records import checkpoint, log
 from fedrl.records.checkpoint import Checkpoint
@@ -65,14 +67,15 @@ def train(
     """Play `rounds` rounds for `seeds` seeds from `seed` on, measuring every `every` rounds.
 
     With `out` the run leaves log, checkpoints and policy there, and goes on from what it finds there. Without, it is only
-    in memory. The default engine is the exact fused one. `watch` is called after every few rounds; without one, a terminal
-    shows a progress bar.
+    in memory. The default engine is the exact fused one, or `processes` where the environment cannot be compiled.
+    `watch` is called after every few rounds; without one, a terminal shows a progress bar.
     """
     if rounds < 1 or seeds < 1 or every < 1:
         raise ValueError(f"rounds, seeds and every must be at least 1, got {rounds}, {seeds}, {every}")
     algorithm = method(federation)
     look = (measure or usual(federation))(algorithm, federation)
-    play = (engine or fused())(algorithm, federation, look, every)
+    usual_engine = fused if isinstance(federation.environment, Environment) else processes
+    play = (engine or usual_engine())(algorithm, federation, look, every)
     with closing(play):
         journal = Journal(out, Ledger(algorithm, federation))
         at = journal.begin(play, range(seed, seed + seeds), rounds, warn)

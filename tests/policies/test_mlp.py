@@ -65,7 +65,9 @@ def test_gaussian_density_and_entropy():
     density = jnp.exp(jax.vmap(lambda a: policy.log_probs(theta, obs, jnp.full((7, 1), a))[:, 0])(grid))
     step = float(grid[1] - grid[0])
     np.testing.assert_allclose(density.sum(0) * step, 1.0, rtol=1e-4)
-    np.testing.assert_allclose(-(density * jnp.log(density + 1e-30)).sum(0) * step, policy.entropy(theta, obs), rtol=1e-3)
+    np.testing.assert_allclose(
+        -(density * jnp.log(density + 1e-30)).sum(0) * step, policy.entropy(theta, obs), rtol=1e-3
+    )
 
 
 def test_wrong_kind_of_actions():

@@ -32,6 +32,11 @@ def fused(over: str = "map", *, lanes: int = 640) -> Engine:
     cache.enable()
 
     def build(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1) -> Play:
+        if not all(e.local.traced for e in (*algorithm.opening, *algorithm.exchanges, measure)):
+            raise ValueError(
+                "this federation's simulators cannot be compiled into one program; "
+                "use engine=processes() (fedrl.engines.processes), or ray() for several machines"
+            )
         shared = federation.shared()
         cohort_size = max(_cohort_size(e, algorithm) for e in (*algorithm.exchanges, measure))
         in_parts, over_seeds = _in_parts(max(1, lanes // cohort_size)), _each(over, lanes)

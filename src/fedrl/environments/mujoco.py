@@ -23,18 +23,21 @@ THINNEST_LEG = 0.01
 THICKEST_LEG = {"low": 0.07, "medium": 0.10, "high": 0.15}
 
 
+# `threads=None` below: as many as there are processors, shared between the worker processes of an engine.
+
+
 def half_cheetah(gamma: float = 0.99, limit: int = 1000, *, threads: int | None = None) -> Host:
-    """Never over, only cut. `threads=None`: as many as there are processors."""
+    """Never over, only cut."""
     return _host(HALF_CHEETAH, gamma, limit, threads)
 
 
 def walker2d(gamma: float = 0.99, limit: int = 1000, *, threads: int | None = None) -> Host:
-    """Over when the torso is too low, too high or too far aslant. `threads=None`: as many as there are processors."""
+    """Over when the torso is too low, too high or too far aslant."""
     return _host(WALKER2D, gamma, limit, threads)
 
 
 def hopper(gamma: float = 0.99, limit: int = 1000, *, threads: int | None = None) -> Host:
-    """Over when the torso is too low or too far aslant. `threads=None`: as many as there are processors."""
+    """Over when the torso is too low or too far aslant."""
     return _host(HOPPER, gamma, limit, threads)
 
 
@@ -67,11 +70,12 @@ def perturbed_starts(
 def _host(task: Task, gamma: float, limit: int, threads: int | None) -> Host:
     if not 0.0 < gamma <= 1.0 or limit < 1:
         raise ValueError(f"{task.name} wants 0 < gamma <= 1 and limit >= 1, got {gamma} and {limit}; try 0.99 and 1000")
-    workers = threads or os.cpu_count() or 1
-    if workers < 1:
-        raise ValueError(f"{task.name} wants threads >= 1, or None for all processors, got {threads}")
+    if threads is not None and threads < 1:
+        raise ValueError(f"{task.name} wants threads >= 1, or None for its share of the processors, got {threads}")
 
     def opened(client_id: int, world: World, copies: int) -> Copies:
+        # a worker process of an engine is told its share when it starts
+        workers = threads or int(os.environ.get("FEDRL_THREADS") or os.cpu_count() or 1)
         return Copies(task, client_id, world, copies, limit=limit, threads=min(workers, copies))
 
     model = compiled(task, numbers(task, 0, world(task)))

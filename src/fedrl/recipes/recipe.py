@@ -75,7 +75,7 @@ def names() -> list[str]:
         for item in pkgutil.iter_modules(package.__path__):
             if item.ispkg:
                 yield from walk(importlib.import_module(f"{package.__name__}.{item.name}"), f"{prefix}{item.name}/")
-            elif _source_has_config(package, item.name):
+            elif not item.name.startswith("_") and _source_has_config(package, item.name):
                 yield f"{prefix}{item.name.replace('_', '-')}"
 
     return sorted(walk(recipes, ""), key=lambda name: ("/" in name, name))

@@ -1,0 +1,113 @@
+"""Steps per second on HalfCheetah: bare `mujoco.rollout`, fedrl's training, stable-baselines3's PPO; all in one run.
+
+Bare: random actions, frame-skip physics steps per call, all cores, nothing computed from the states. fedrl: the roll-outs of
+PPO training (policy, observations, rewards, resets, recording) in the `processes` engine, and the whole training beside it.
+stable-baselines3: PPO with as many environments, its collection alone and its whole training. Interleaved, best of several.
+"""
+
+import os
+import time
+
+import gymnasium
+import jax
+import mujoco
+import numpy as np
+from mujoco import rollout as bare_rollout
+from stable_baselines3 import PPO
+from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.vec_env import SubprocVecEnv
+
+from fedrl import keys
+from fedrl.environments import mujoco as worlds
+from fedrl.environments.mujoco_tasks import HALF_CHEETAH, world
+from fedrl.federation import Federation
+from fedrl.local.ppo import ppo
+from fedrl.types import Client
+
+COPIES, STEPS, TRIALS = 16, 250, 5  # rows and steps of one roll-out
+EPOCHS, MINIBATCH = 10, 256
+
+
+def bare() -> float:
+    """mujoco.rollout in a loop: one call per environment step, random controls held for the frame skip."""
+    model = gymnasium.make("HalfCheetah-v5").unwrapped.model
+    skip, cores = 5, os.cpu_count() or 1
+    datas = [mujoco.MjData(model) for _ in range(cores)]
+    state = np.zeros((COPIES, mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_FULLPHYSICS)))
+    mujoco.mj_getState(model, datas[0], state[0], mujoco.mjtState.mjSTATE_FULLPHYSICS)
+    state[:] = state[0]
+    luck = np.random.default_rng(0).uniform(-1, 1, (STEPS, COPIES, 1, model.nu))
+    with bare_rollout.Rollout(nthread=cores) as pool:
+        before = time.perf_counter()
+        for t in range(STEPS):
+            states, _ = pool.rollout(model, datas, state, np.repeat(luck[t], skip, axis=1))
+            state = states[:, -1]
+        return COPIES * STEPS / (time.perf_counter() - before)
+
+
+class Ours:
+    """One client's PPO iteration: its roll-out, and what it learns from it."""
+
+    def __init__(self) -> None:
+        federation = Federation(worlds.half_cheetah(), jax.tree.map(lambda x: np.asarray(x)[None], world(HALF_CHEETAH)))
+        learner = ppo(
+            steps=COPIES * STEPS, copies=COPIES, epochs=EPOCHS, minibatch=MINIBATCH,
+            critic_epochs=EPOCHS, critic_minibatch=MINIBATCH,
+        )(federation.environment)  # fmt: skip
+        self.local, key = learner.local, keys.of_seed(0)
+        self.client = Client(jax.numpy.int32(0), federation.example(), (), learner.memory(jax.numpy.int32(0), key))
+        message = type("Message", (), {"theta": learner.init(key), "round": jax.numpy.int32(0)})
+        start = self.local.start(message, self.client, key)
+        self.state, self.round = start._replace(message=()), message.round
+        self.learn = jax.jit(self._learn)
+
+    def _learn(self, local, seen, key):
+        message = type("Message", (), {"theta": local.theta, "round": jax.numpy.int32(0)})
+        _, after = self.local.estimate(local._replace(message=message), seen, self.client, key)
+        return after._replace(message=())
+
+    def trial(self, number: int) -> tuple[float, float]:
+        """Steps per second of the roll-out, and of roll-out and learning together."""
+        key, before = keys.of(keys.of_seed(1), number), time.perf_counter()
+        seen = self.local.sample(self.state, self.client, key)
+        acted = time.perf_counter()
+        self.state = jax.block_until_ready(self.learn(self.state, seen, key))
+        done = time.perf_counter()
+        return COPIES * STEPS / (acted - before), COPIES * STEPS / (done - before)
+
+
+class Theirs:
+    def __init__(self) -> None:
+        kind = SubprocVecEnv if (os.cpu_count() or 1) > 1 else None
+        self.env = make_vec_env("HalfCheetah-v5", n_envs=COPIES, vec_env_cls=kind)
+        self.model = PPO("MlpPolicy", self.env, n_steps=STEPS, n_epochs=EPOCHS, batch_size=MINIBATCH, device="cpu")
+        self.model.learn(COPIES * STEPS)
+
+    def trial(self) -> tuple[float, float]:
+        model, before = self.model, time.perf_counter()
+        _, callback = model._setup_learn(COPIES * STEPS)
+        model.collect_rollouts(model.env, callback, model.rollout_buffer, n_rollout_steps=STEPS)
+        acted = time.perf_counter()
+        model.train()
+        done = time.perf_counter()
+        return COPIES * STEPS / (acted - before), COPIES * STEPS / (done - before)
+
+
+def main() -> None:
+    ours, theirs = Ours(), Theirs()
+    ours.trial(0)
+    rows = []
+    for number in range(1, TRIALS + 1):
+        rows.append((bare(), *ours.trial(number), *theirs.trial()))
+        print("  ".join(f"{name} {value:8.0f}" for name, value in zip(NAMES, rows[-1], strict=True)), "steps/s")
+    theirs.env.close()
+    best = dict(zip(NAMES, np.max(rows, axis=0), strict=True))
+    print(f"fedrl collecting / bare mujoco.rollout: {best['fedrl collecting'] / best['bare']:.2f} (aim 0.80)")
+    print(f"fedrl collecting / SB3 collecting: {best['fedrl collecting'] / best['SB3 collecting']:.2f} (aim 2)")
+    print(f"fedrl training / SB3 training: {best['fedrl training'] / best['SB3 training']:.2f} (aim 2)")
+
+
+NAMES = ("bare", "fedrl collecting", "fedrl training", "SB3 collecting", "SB3 training")
+
+if __name__ == "__main__":
+    main()

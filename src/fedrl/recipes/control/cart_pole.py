@@ -1,0 +1,57 @@
+"""CartPole with identical clients, trained by PPO and federated averaging: the smallest neural federation."""
+
+from dataclasses import dataclass
+
+from fedrl.algorithms.fedavg import fedavg
+from fedrl.engines.fused import fused
+from fedrl.environments import cart_pole
+from fedrl.federation import Federation
+from fedrl.local.ppo import ppo
+from fedrl.local.steps import constant, decaying
+from fedrl.policies.mlp import categorical_mlp
+from fedrl.recipes.control._solved import ARM, solved
+from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.records.measure import sampled_return
+
+PAPER = "fedrl"
+SHOWS = "PPO-FedAvg solves CartPole (475 of 500)"
+MINUTES = 1.5
+SEEDS = 5
+PAPER_SIZE: dict = {}
+
+
+@dataclass(frozen=True)
+class Config:
+    clients: int = 8
+    rounds: int = 30
+    steps: int = 2000  # environment steps of a client between two rounds
+    copies: int = 4  # rows these steps are taken in: each as long as an episode may be
+    rate: float = 1e-3
+    decay: float = 0.98  # of the rate per round
+    entropy: float = 0.01
+    epochs: int = 8
+    minibatch: int = 128
+    episodes: int = 10  # of each client in an evaluation
+    every: int = 2
+
+
+def build(config: Config) -> dict[str, Arm]:
+    learner = ppo(
+        policy=categorical_mlp(64, 64, last=0.01),
+        steps=config.steps,
+        copies=config.copies,
+        rate=decaying(config.rate, decay=config.decay),
+        entropy=constant(config.entropy),
+        epochs=config.epochs,
+        minibatch=config.minibatch,
+        critic_epochs=config.epochs,
+        critic_minibatch=config.minibatch,
+        filter_rewards=False,
+    )
+    federation = Federation(cart_pole.environment(), cart_pole.start_ranges(config.clients, 0.05, 0.05))
+    measure = sampled_return(config.episodes)
+    return {ARM: Arm(fedavg(learner), federation, config.rounds, fused("vmap"), measure, config.every)}
+
+
+def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
+    return solved(arms, 475.0)
