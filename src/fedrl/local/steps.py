@@ -1,7 +1,9 @@
 """Step sizes and optimisers of network learners. Optimisers are optax transformations of unit rate; a rate scales them."""
 
 from collections.abc import Callable
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
@@ -19,7 +21,14 @@ def adam(*, clip: float | None = None) -> optax.GradientTransformation:
 
 
 def _clipped(optimiser: optax.GradientTransformation, clip: float | None) -> optax.GradientTransformation:
-    return optimiser if clip is None else optax.chain(optax.clip_by_global_norm(clip), optimiser)
+    chain = optimiser if clip is None else optax.chain(optax.clip_by_global_norm(clip), optimiser)
+
+    def update(gradient: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
+        # optax multiplies counts with floats, which JAX's strict mode would not have
+        with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+            return chain.update(gradient, state, params)
+
+    return optax.GradientTransformation(chain.init, update)
 
 
 def decaying(rate: float, *, decay: float = 1.0, floor: float = 0.0) -> Rate:

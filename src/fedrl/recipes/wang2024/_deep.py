@@ -79,7 +79,7 @@ class Settings:
     """How every arm of a recipe is trained and measured."""
 
     rounds: int = 100  # R; not published
-    eta: float = 1e-3  # local step size of all arms, chosen for PAvg; E.2's 0.75 is of normalised and clipped steps
+    eta: float = 3e-4  # local step size of all arms, chosen for PAvg; E.2's 0.75 is of normalised and clipped steps
     server_step: float = 1.0  # lambda / (eta K); 1 averages the clients' parameters, E.2 has 0.08
     local_steps: int = 10  # K
     batch: int = 1  # episodes per local step: the paper's 1; the published code has 20 to 100

@@ -39,11 +39,11 @@ class Config:
     spread: float = 0.1  # clients' initial states range over the usual widths times 1 ± spread
     episodes: int = 20  # per client in a measurement
     cart_rounds: int = 100
-    cart_eta: float = 1e-3  # local step size of all CartPole arms, chosen for PAvg
+    cart_eta: float = 3e-4  # local step size of all CartPole arms, chosen for PAvg
     cart_batch: int = 1  # episodes per local step
     cart_horizon: int = 100
     walker_rounds: int = 10
-    walker_eta: float = 1e-5
+    walker_eta: float = 1e-4
     walker_batch: int = 1
     walker_horizon: int = 500
     over: str = "vmap"  # engine for CartPole: "vmap" (fast) or "map" (exact)
