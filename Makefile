@@ -2,6 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# MuJoCo draws clips through EGL; without it everything else still works, and the test of it says that it was skipped.
+define OFF_SCREEN
+ldconfig -p | grep -q libEGL.so.1 || \
+	{ [ "$$(id -u)" = 0 ] && apt-get install -y -qq libegl1 libegl-mesa0 libgl1-mesa-dri >/dev/null; } || \
+	echo "note: no off-screen OpenGL; for \`fedrl play\` on MuJoCo: apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri"
+endef
+
 .PHONY: run test check bench clean
 
 run: .venv/ready  ## the quickstart: about a minute, ends with a figure
@@ -15,10 +22,14 @@ check: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/ready  ## fedrl against numba and NumPy in one run, a million clients, time to the first round
+bench: .venv/bench  ## speed against numba, NumPy, bare MuJoCo and stable-baselines3; scale; time to the first round
 	$(BIN)/python benchmarks/tabular_speed.py
 	$(BIN)/python benchmarks/population.py
 	$(BIN)/python benchmarks/first_round.py
+	$(BIN)/python benchmarks/mountain_cars_round.py
+	$(BIN)/python benchmarks/selection_cost.py
+	$(BIN)/python benchmarks/mujoco_collect.py
+	$(BIN)/python benchmarks/ray_round.py
 
 clean:
 	rm -rf .venv
@@ -26,5 +37,10 @@ clean:
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedrl needs Python 3.11 or newer, this is %s; say make PYTHON=python3.11" % sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[test,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mujoco,ray,test]'
+	@$(OFF_SCREEN)
+	touch $@
+
+.venv/bench: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
 	touch $@

@@ -85,6 +85,7 @@ class Settings:
     batch: int = 1  # episodes per local step: the paper's 1; the published code has 20 to 100
     horizon: int = 100  # H
     first: str = "theorem"  # u_0: "theorem" (Theorem 6.4's batch) or "zero"; not published
+    corrected: bool = True  # False: FedSVRPG-M without -w g(theta_{r-1}) of Eq. (4); not the paper's method
     spread: float = 0.1  # clients' initial states range over the usual widths times 1 ± spread; at most 1
     episodes: int = 20  # per client in a measurement
     every: int = 5  # rounds between measurements
@@ -112,6 +113,8 @@ def _method(task: Task, config: Settings, method: str, beta: float) -> Method:
     }
     if method == BASELINE:
         return pavg(**common)
+    if method == SVRPG:
+        common["corrected"] = config.corrected
     batch = theorem_batch(local_steps=config.local_steps, rounds=config.rounds, beta=beta)
     return METHODS[method](beta=beta, first_batch=batch if config.first == "theorem" else 0, **common)
 

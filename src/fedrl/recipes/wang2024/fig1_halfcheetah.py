@@ -9,7 +9,7 @@ from fedrl.recipes.wang2024 import _betas
 from fedrl.recipes.wang2024._deep import CHEETAH, HAPG, SVRPG
 
 PAPER = "Wang et al. 2024, Fig. 1 (HalfCheetah)"
-SHOWS = "the same on a simulator; the default is a taste, --paper takes days"
+SHOWS = "the same on a simulator; the default is a taste, --paper takes a day"
 MINUTES = 1.5
 SEEDS = 1
 PAPER_SEEDS = 4

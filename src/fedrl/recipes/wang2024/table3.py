@@ -50,7 +50,7 @@ class Config:
     workers: int = 0  # processes that simulate Walker; 0: one a core
 
 
-PAPER_SIZE = {"cart_rounds": 150, "cart_batch": 50, "walker_rounds": 400, "walker_batch": 100}
+PAPER_SIZE = {"cart_rounds": 150, "walker_rounds": 400, "walker_batch": 100}  # as in the published logs
 
 
 def settings(config: Config, task: Task) -> deep.Settings:

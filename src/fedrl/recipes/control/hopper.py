@@ -1,0 +1,57 @@
+"""MuJoCo's Hopper with identical clients, trained by PPO and federated averaging in worker processes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedrl.algorithms.fedavg import fedavg
+from fedrl.engines.processes import processes
+from fedrl.environments import mujoco
+from fedrl.environments.mujoco_tasks import HOPPER, world
+from fedrl.federation import Federation
+from fedrl.local.ppo import ppo
+from fedrl.local.steps import decaying
+from fedrl.policies.mlp import gaussian_mlp
+from fedrl.recipes.control._solved import ARM, solved
+from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.records.measure import sampled_return
+
+PAPER = "fedrl"
+SHOWS = "PPO-FedAvg teaches Hopper to hop (1,000)"
+MINUTES = 5.0
+SEEDS = 1
+PAPER_SIZE: dict = {}
+
+
+@dataclass(frozen=True)
+class Config:
+    clients: int = 2
+    rounds: int = 60
+    steps: int = 4000  # environment steps of a client between two rounds
+    copies: int = 4
+    rate: float = 3e-4
+    decay: float = 0.99
+    epochs: int = 10
+    minibatch: int = 64
+    episodes: int = 5  # of each client in an evaluation
+    every: int = 5
+
+
+def build(config: Config) -> dict[str, Arm]:
+    learner = ppo(
+        policy=gaussian_mlp(64, 64, last=0.01),
+        steps=config.steps,
+        copies=config.copies,
+        rate=decaying(config.rate, decay=config.decay),
+        epochs=config.epochs,
+        minibatch=config.minibatch,
+        critic_epochs=config.epochs,
+        critic_minibatch=config.minibatch,
+    )
+    federation = Federation(mujoco.hopper(), world(HOPPER, noise=np.full(config.clients, HOPPER.noise)))
+    measure = sampled_return(config.episodes)
+    return {ARM: Arm(fedavg(learner), federation, config.rounds, processes(), measure, config.every)}
+
+
+def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
+    return solved(arms, 1000.0)
