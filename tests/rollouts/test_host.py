@@ -17,9 +17,9 @@ from fedrl.rollouts import host, traced
 from fedrl.rollouts.episodes import Trajectory, sampler
 from fedrl.types import Client
 
-LIMIT, HORIZON, BATCH = 10, 40, 3
+LIMIT, HORIZON, BATCH = 7, 40, 3
 TRACED = cart_pole.environment(limit=LIMIT)
-POLICY = mlp(8)(TRACED)
+POLICY = mlp(8, last=0.1)(TRACED)
 THETA = POLICY.init(jax.random.key(0))
 
 
@@ -28,7 +28,7 @@ class Upright(gym.Wrapper):
 
     def reset(self, **given):
         _, info = super().reset(**given)
-        self.unwrapped.state, self.unwrapped.force_mag = np.zeros(4), 25.0
+        self.unwrapped.state, self.unwrapped.force_mag = np.zeros(4), 60.0
         return np.zeros(4, np.float32), info
 
 
@@ -42,7 +42,7 @@ def _close():
 def federation(upright: bool = False) -> Federation:
     def make_env(client_id: int) -> gym.Env:
         env = gym.make("CartPole-v1")
-        env.unwrapped.force_mag = 25.0 - client_id
+        env.unwrapped.force_mag = 60.0 - client_id
         return Upright(env) if upright else env
 
     return fedrl.gymnasium(make_env, clients=2, limit=LIMIT)
@@ -81,7 +81,7 @@ def test_the_same_as_in_a_compiled_program(restart):
     """From the same starts the same key gives the same choices and ends; only rounding differs."""
     found = seen(restart, upright=True)
     program = jax.jit(partial(traced.rollout, TRACED, POLICY, horizon=HORIZON, batch=BATCH, restart=restart))
-    world = cart_pole.world(start=0.0, force=25.0)
+    world = cart_pole.world(start=0.0, force=60.0)
     wanted = jax.tree.map(np.asarray, program(THETA, world, jax.random.key(0)))
     for name in Trajectory._fields:
         mine, theirs = getattr(found, name), getattr(wanted, name)

@@ -12,10 +12,10 @@ from fedrl.policies.mlp import gaussian_mlp, mlp
 from fedrl.rollouts.episodes import Trajectory, sampler
 from fedrl.rollouts.traced import rollout
 
-LIMIT, HORIZON, BATCH = 10, 40, 3
+LIMIT, HORIZON, BATCH = 7, 40, 3
 CART = cart_pole.environment(limit=LIMIT)
-WORLD = cart_pole.world(force=25.0)  # pushed so hard that some poles fall before time is up
-POLICY = mlp(8)(CART)
+WORLD = cart_pole.world(force=60.0)  # pushed so hard that some poles fall before time is up
+POLICY = mlp(8, last=0.1)(CART)
 THETA = POLICY.init(jax.random.key(0))
 
 

@@ -6,7 +6,7 @@ from jax import Array
 
 from fedrl.keys import Key
 from fedrl.local.learner import BuildLearner, Learner
-from fedrl.local.ppo import Theta
+from fedrl.local.ppo_records import Theta
 from fedrl.trees import Tree
 from fedrl.types import Client, LocalUpdate
 

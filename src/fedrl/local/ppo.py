@@ -4,96 +4,26 @@ Actor and critic are learnt together with the other clients; optimiser states, f
 the client's memory (Xie & Song 2025, §4.2 and its published code).
 """
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import Array
 
 from fedrl import keys, trees
 from fedrl.environments.protocol import Box, Environment, Host
 from fedrl.keys import Key
-from fedrl.local import trust as trusts
 from fedrl.local.advantage import gae, standardised
 from fedrl.local.learner import BuildLearner, Learner
 from fedrl.local.minibatches import descend, mean_square, rows
-from fedrl.local.steps import Rate, adam, constant
+from fedrl.local.ppo_records import PPO, Batch, Iterate, Memory, Theta
+from fedrl.local.steps import adam
 from fedrl.policies import filtered as filters
 from fedrl.policies import network
-from fedrl.policies.filtered import Filtered, Moments
-from fedrl.policies.mlp import mlp
+from fedrl.policies.filtered import Filtered
 from fedrl.rollouts.episodes import Trajectory, env_steps, sampler, shapes
 from fedrl.trees import Tree
-from fedrl.types import BuildPolicy, Client, LocalUpdate
-
-
-class Theta(NamedTuple):
-    """What travels."""
-
-    actor: Tree
-    critic: network.Layers
-
-
-class Memory(NamedTuple):
-    """What a client keeps."""
-
-    obs: Moments
-    reward: Moments
-    actor: Any  # optimiser states
-    critic: Any
-    beta: Array  # penalty coefficient
-    recent: Any  # the last iterations as one Trajectory, oldest first; () where nobody asks for them
-
-
-class Iterate(NamedTuple):
-    """A client in the middle of its local iterations."""
-
-    theta: Theta
-    memory: Memory
-    message: Any
-    env_steps: Array
-
-
-class Batch(NamedTuple):
-    """What an improvement step looks at, flat over copies and time."""
-
-    obs: Any  # as the networks see it
-    choice: Any
-    log_prob: Array
-    advantage: Array
-    target: Array  # of the critic
-
-
-@dataclass(frozen=True)
-class PPO:
-    """The settings. The defaults are those of common PPO; 004's are in `recipes/xie2025`."""
-
-    policy: BuildPolicy = mlp(64, 64, last=0.01)
-    value: tuple[int, ...] = (64, 64)  # hidden layers of the critic
-    steps: int = 2048  # environment steps per iteration,
-    copies: int = 8  # in so many rows of whole and cut episodes
-    local_steps: int = 1  # iterations between two rounds
-    trust: trusts.Trust = trusts.clipped(0.2)  # how far one batch may move the policy
-    optimiser: optax.GradientTransformation = adam(clip=0.5)
-    rate: Rate = constant(3e-4)  # the actor's step size, by round
-    epochs: int = 10  # 0: the policy stays, only V is fitted
-    minibatch: int = 64
-    critic_rate: float = 1e-3
-    critic_epochs: int = 10  # 0: V stays, only the policy is improved
-    critic_minibatch: int = 64
-    lam: float = 0.95  # of GAE
-    entropy: Rate = constant(0.0)  # coefficient of the entropy bonus, by round
-    filter_observations: bool = True
-    filter_rewards: bool = True
-    bootstrap: bool = True  # False: an episode that ran out of time is worth nothing more (004's published code)
-    warm_up: int = 0  # steps per client that fill its filters (and memory) before the first round
-    remember: int = 0  # iterations kept for methods that look at clients before choosing them
-
-    def __post_init__(self) -> None:
-        if self.steps < 1 or self.copies < 1 or self.steps % self.copies:
-            raise ValueError(f"steps must be a positive multiple of copies, got {self.steps} and {self.copies}")
+from fedrl.types import Client, LocalUpdate
 
 
 def ppo(**settings: Any) -> BuildLearner:
@@ -182,7 +112,7 @@ def ppo(**settings: Any) -> BuildLearner:
             batch = batch._replace(advantage=standardised(batch.advantage))
 
             def loss(actor: Tree, rows: Batch) -> Array:
-                ratio = jnp.exp(jnp.sum(plain.log_probs(actor, rows.obs, rows.choice), axis=-1) - rows.log_prob)
+                ratio = jnp.exp(log_pi(theta._replace(actor=actor), rows.obs, rows.choice) - rows.log_prob)
                 moved = kl(theta.actor, actor, rows.obs)
                 gain = jnp.mean(s.trust.objective(ratio, rows.advantage, moved, memory.beta))
                 return -gain - s.entropy(round) * jnp.mean(entropy(actor, rows.obs))

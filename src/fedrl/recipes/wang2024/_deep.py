@@ -130,7 +130,7 @@ def learning(outcome: Outcome) -> np.ndarray:
 
 
 WHEN: dict[str, Callable[[Outcome], np.ndarray]] = {"over all rounds": learning, "at the end": Outcome.final}
-RETURN = "return, mean over clients (band: ± 1 s.d. over seeds)"
+RETURN = "return (band: ± 1 s.d. over seeds)"
 
 
 def lines(panel: Axes, outcomes: dict[str, Outcome]) -> None:

@@ -85,5 +85,5 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
         deep.lines(panel, {f"N = {count}": arms[arm_name(method, count)] for count in config.clients})
         panel.set(title=method, xlabel="round")
     axes[0].set_ylabel(deep.RETURN)
-    title = f"CartPole, beta = {config.beta:g}, eta = {config.eta:g}, {config.batch} episodes a step"
+    title = f"CartPole, beta = {config.beta:g}, eta = {config.eta:g}, batch {config.batch}"
     return [style.save(figure, folder / "return.png", title)]

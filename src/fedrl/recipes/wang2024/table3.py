@@ -8,12 +8,11 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from fedrl.engines.engine import Engine
 from fedrl.engines.fused import fused
 from fedrl.engines.processes import processes
 from fedrl.plots import style
 from fedrl.recipes import judging
-from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
 from fedrl.recipes.wang2024 import _deep as deep
 from fedrl.recipes.wang2024._deep import BASELINE, CART_POLE, HAPG, WALKER, Task
 
@@ -31,6 +30,7 @@ PRINTED = {  # mean and what follows the ± (called a variance), for each beta; 
 
 @dataclass(frozen=True)
 class Config:
+    tasks: tuple[str, ...] = (CART_POLE.name, WALKER.name)  # either or both
     betas: tuple[float, ...] = (0.2, 0.5, 0.8)  # momentum coefficients
     clients: int = 5  # N
     local_steps: int = 10  # K
@@ -43,8 +43,8 @@ class Config:
     cart_batch: int = 1  # episodes per local step
     cart_horizon: int = 100
     walker_rounds: int = 10
-    walker_eta: float = 1e-4
-    walker_batch: int = 1
+    walker_eta: float = 3e-5
+    walker_batch: int = 4
     walker_horizon: int = 500
     over: str = "vmap"  # engine for CartPole: "vmap" (fast) or "map" (exact)
     workers: int = 0  # processes that simulate Walker; 0: one a core
@@ -61,14 +61,20 @@ def settings(config: Config, task: Task) -> deep.Settings:
 
 
 def build(config: Config) -> dict[str, Arm]:
-    engines: dict[Task, Engine] = {CART_POLE: fused(config.over), WALKER: processes(config.workers or None)}
-    return {
-        arm_name(task, beta): deep.arm(
-            task, settings(config, task), config.clients, BASELINE if beta == 1.0 else HAPG, beta, engine
-        )
-        for task, engine in engines.items()
-        for beta in columns(config)
-    }
+    arms = {}
+    for task in tasks(config):
+        engine = fused(config.over) if task is CART_POLE else processes(config.workers or None)
+        for beta in columns(config):
+            method = BASELINE if beta == 1.0 else HAPG
+            arms[arm_name(task, beta)] = deep.arm(task, settings(config, task), config.clients, method, beta, engine)
+    return arms
+
+
+def tasks(config: Config) -> list[Task]:
+    known = {task.name: task for task in (CART_POLE, WALKER)}
+    if not config.tasks or not set(config.tasks) <= set(known):
+        raise RecipeError(f"tasks={','.join(config.tasks)}: choose {' or '.join(known)}, or both")
+    return [known[name] for name in config.tasks]
 
 
 def columns(config: Config) -> tuple[float, ...]:
@@ -85,7 +91,7 @@ def method_name(beta: float) -> str:
 
 
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
-    return [_best(config, arms, task) for task in (CART_POLE, WALKER) if BEST in config.betas]
+    return [_best(config, arms, task) for task in tasks(config) if BEST in config.betas]
 
 
 def _best(config: Config, arms: dict[str, Outcome], task: Task) -> Claim:
@@ -106,9 +112,10 @@ def _best(config: Config, arms: dict[str, Outcome], task: Task) -> Claim:
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     """Final return of each arm, one panel a task; the paper's printed values as crosses."""
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+    size = (5 * len(config.tasks), 4.2)
+    figure, axes = plt.subplots(1, len(config.tasks), figsize=size, squeeze=False, layout="constrained")
     places = range(len(columns(config)))
-    for panel, task in zip(axes, (CART_POLE, WALKER), strict=True):
+    for panel, task in zip(axes[0], tasks(config), strict=True):
         final = [judging.mean_se(arms[arm_name(task, beta)].final()) for beta in columns(config)]
         mean, error = zip(*final, strict=True)
         panel.errorbar(places, mean, error, fmt="o", capsize=3, color=style.look(0)["color"], label="here, ± 1 s.e.")

@@ -67,5 +67,5 @@ def less_affected(arms: dict[str, dict[str, Outcome]], name: str, than: str) -> 
 
 
 def _lost(arms: dict[str, dict[str, Outcome]], name: str) -> np.ndarray:
-    low, *_, high = arms.values()
-    return late(low[name]) - late(high[name])
+    ends = [late(of[name]) for of in arms.values()]
+    return ends[0] - ends[-1]

@@ -24,12 +24,13 @@ def arm_name(level: str, name: str) -> str:
 
 
 def by_level(levels: tuple[str, ...], arms: dict[str, Outcome]) -> dict[str, dict[str, Outcome]]:
-    """Level -> method -> outcome."""
+    """Level -> method -> outcome, low to high however they were asked for."""
     return {
         level: {
             name.removesuffix(f" ({level})"): outcome for name, outcome in arms.items() if name.endswith(f"({level})")
         }
-        for level in levels
+        for level in ALL
+        if level in levels
     }
 
 

@@ -1,0 +1,87 @@
+"""PPO's settings, and the records it works on: what travels, what a client keeps, what one step looks at."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import optax
+from jax import Array
+
+from fedrl.local import trust as trusts
+from fedrl.local.steps import Rate, adam, constant
+from fedrl.policies import network
+from fedrl.policies.filtered import Moments
+from fedrl.policies.mlp import mlp
+from fedrl.trees import Tree
+from fedrl.types import BuildPolicy
+
+
+class Theta(NamedTuple):
+    """What travels."""
+
+    actor: Tree
+    critic: network.Layers
+
+
+class Memory(NamedTuple):
+    """What a client keeps."""
+
+    obs: Moments
+    reward: Moments
+    actor: Any  # optimiser states
+    critic: Any
+    beta: Array  # penalty coefficient
+    recent: Any  # the last iterations as one Trajectory, oldest first; () where nobody asks for them
+
+
+class Iterate(NamedTuple):
+    """A client in the middle of its local iterations."""
+
+    theta: Theta
+    memory: Memory
+    message: Any
+    env_steps: Array
+
+
+class Batch(NamedTuple):
+    """What an improvement step looks at, flat over copies and time."""
+
+    obs: Any  # as the networks see it
+    choice: Any
+    log_prob: Array
+    advantage: Array
+    target: Array  # of the critic
+
+
+@dataclass(frozen=True)
+class PPO:
+    """The settings. The defaults are those of common PPO; 004's are in `recipes/xie2025`."""
+
+    policy: BuildPolicy = mlp(64, 64, last=0.01)
+    value: tuple[int, ...] = (64, 64)  # hidden layers of the critic
+    steps: int = 2048  # environment steps per iteration,
+    copies: int = 8  # in so many rows of whole and cut episodes
+    local_steps: int = 1  # iterations between two rounds
+    trust: trusts.Trust = trusts.clipped(0.2)  # how far one batch may move the policy
+    optimiser: optax.GradientTransformation = adam(clip=0.5)
+    rate: Rate = constant(3e-4)  # the actor's step size, by round
+    epochs: int = 10  # 0: the policy stays, only V is fitted
+    minibatch: int = 64
+    critic_rate: float = 1e-3
+    critic_epochs: int = 10  # 0: V stays, only the policy is improved
+    critic_minibatch: int = 64
+    lam: float = 0.95  # of GAE
+    entropy: Rate = constant(0.0)  # coefficient of the entropy bonus, by round
+    filter_observations: bool = True
+    filter_rewards: bool = True
+    bootstrap: bool = True  # False: an episode that ran out of time is worth nothing more (004's published code)
+    warm_up: int = 0  # steps per client that fill its filters (and memory) before the first round
+    remember: int = 0  # iterations kept for methods that look at clients before choosing them
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.copies < 1 or self.steps % self.copies:
+            raise ValueError(f"steps must be a positive multiple of copies, got {self.steps} and {self.copies}")
+        if self.warm_up < self.remember * self.steps:
+            raise ValueError(
+                f"a warm-up of {self.warm_up} steps does not fill a memory of {self.remember} iterations; "
+                f"give warm_up={self.remember * self.steps}"
+            )
