@@ -1,16 +1,11 @@
-"""The control recipes: they build, one tiny run is judged, and the claim follows the numbers (about 8 s)."""
-
-import json
+"""The control recipes: they build, and the claim follows the numbers (about 1 s)."""
 
 import numpy as np
 import pytest
 
-from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.recipes import recipe as recipes
-from fedrl.recipes import running
 from fedrl.recipes.control._solved import ARM
 from fedrl.recipes.recipe import Outcome
-from fedrl.records import folder
 
 WANTED = {"cart-pole": 475.0, "hopper": 1000.0, "mountain-car": 90.0}
 
@@ -48,15 +43,3 @@ def test_claims_follow_the_numbers(name):
     assert verdict(wanted, wanted + 5.0) == "holds"
     assert verdict(wanted + 50.0, wanted - 0.1) == "does not hold"  # every seed must
     assert verdict(wanted + 5.0, float("nan")) == "does not hold"
-
-
-def test_cart_pole_tiny_run_is_judged(tmp_path):
-    tiny = {"clients": 2, "rounds": 1, "steps": 32, "copies": 2, "epochs": 1, "minibatch": 32, "episodes": 1}
-    order = running.order("control/cart-pole", overrides=tiny, seeds=1)
-    with folder.claim(tmp_path / "run", order.plain(), resume=False) as place:
-        running.run(order, place, engine=one_at_a_time(), warn=pytest.fail)
-    (claim,) = json.loads((tmp_path / "run" / "verdict.json").read_text())
-    assert claim["verdict"] == "does not hold"  # not learnt in one round
-    (outcome,) = running.outcomes(order, tmp_path / "run").values()
-    assert [row["env_steps"] for row in outcome.rows] == [0, 2 * 32]
-    assert claim["numbers"]["by seed"] == outcome.final().tolist()

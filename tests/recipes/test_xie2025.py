@@ -1,4 +1,4 @@
-"""The recipes of Xie & Song 2025: they build, tiny runs are judged, and claims follow the numbers (about 40 s)."""
+"""The recipes of Xie & Song 2025: they build, tiny runs are judged, and claims follow the numbers (about 60 s)."""
 
 import json
 

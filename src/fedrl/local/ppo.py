@@ -59,8 +59,12 @@ def ppo(**settings: Any) -> BuildLearner:
             states = s.optimiser.init(theta.actor), critic_optimiser.init(theta.critic)
             return Memory(nothing, filters.nothing_seen(1), *states, jnp.ones(()), kept)
 
+        unit = max(
+            1.0 - environment.gamma, 1e-3
+        )  # the critic's network gives (1 - gamma) V, which is of a reward's size
+
         def values(critic: network.Layers, obs: Any) -> Array:
-            return network.forward(critic, lay_out(obs))[..., 0]
+            return network.forward(critic, lay_out(obs))[..., 0] / unit
 
         def through_filters(memory: Memory, seen: Trajectory) -> Trajectory:
             """As the networks see it."""
@@ -105,7 +109,7 @@ def ppo(**settings: Any) -> BuildLearner:
             theta, memory, round = local.theta, local.memory, local.message.round
             batch = looked_at(memory, theta, seen)
             critic, critic_state = descend(
-                lambda critic, rows: mean_square(values(critic, rows.obs) - rows.target),
+                lambda critic, rows: mean_square(unit * (values(critic, rows.obs) - rows.target)),
                 theta.critic, memory.critic, batch, keys.of(key, "critic"),
                 optimiser=critic_optimiser, rate=s.critic_rate, epochs=s.critic_epochs, minibatch=s.critic_minibatch,
             )  # fmt: skip

@@ -63,10 +63,11 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 
 def _larger(arms: dict[str, Outcome], method: str, when: str, pairs: Iterable[tuple[int, int]], which: str) -> Claim:
+    """Compared seed by seed: all N have the same first parameters, and the larger federation has the smaller one's clients."""
     verdicts, numbers = [], {}
     for few, many in pairs:
         small, large = arms[arm_name(method, few)], arms[arm_name(method, many)]
-        gap, error = judging.difference(deep.WHEN[when](large), deep.WHEN[when](small))
+        gap, error = judging.mean_se(deep.WHEN[when](large) - deep.WHEN[when](small))
         verdicts.append(judging.sign(gap, error))
         numbers[f"N = {many} minus N = {few}"] = _numbers(small, large) | {"gap": gap, "se": error}
     return Claim(f"{method}: {which} is above the smaller {when}, by 3 SE", judging.every(verdicts), numbers)

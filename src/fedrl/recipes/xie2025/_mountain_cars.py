@@ -15,7 +15,9 @@ ENTROPY_EVERY = {"low": 10, "medium": 20, "high": 50}  # rounds; published code
 @dataclass(frozen=True)
 class Config(methods.Config):
     convention: str = "paper"  # of the shifts: "paper" or "published" (high then goes up to 2.92)
-    cost: str = "shifted"  # charged: the shifted action, as published; "policy": the policy's own, with which all stand still
+    cost: str = (
+        "shifted"  # what is charged: the shifted action (published) or the policy's own ("policy": all stand still)
+    )
     over: str = "vmap"  # engine: "vmap" (fast) or "map" (exact)
 
 
