@@ -28,7 +28,7 @@ PAPER_SIZE: dict = {}
 @dataclass(frozen=True)
 class Config:
     clients: int = 8
-    rounds: int = 20
+    rounds: int = 32
     local_steps: int = 2
     steps: int = 2048  # environment steps per iteration
     copies: int = 2

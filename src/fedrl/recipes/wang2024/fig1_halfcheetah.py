@@ -22,7 +22,7 @@ class Config(_betas.Settings):
     betas: tuple[float, ...] = (0.5,)
     clients: int = 2
     rounds: int = 10
-    eta: float = 1e-5
+    eta: float = 1e-6  # with 1e-5 FedHAPG-M diverges and the run stops there
     local_steps: int = 5
     batch: int = 4
     episodes: int = 4

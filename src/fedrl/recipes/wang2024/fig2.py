@@ -22,8 +22,8 @@ from fedrl.recipes.wang2024._deep import CART_POLE, METHODS
 
 PAPER = "Wang et al. 2024, Fig. 2"
 SHOWS = "does a larger federation learn better at every round? (CartPole, beta = 0.2)"
-MINUTES = 1.5
-SEEDS = 16
+MINUTES = 2.0
+SEEDS = 8
 PAPER_SEEDS = 32
 PAPER_SIZE: dict = {}
 
@@ -63,7 +63,7 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 
 def _larger(arms: dict[str, Outcome], method: str, when: str, pairs: Iterable[tuple[int, int]], which: str) -> Claim:
-    """Compared seed by seed: all N have the same first parameters, and the larger federation has the smaller one's clients."""
+    """Compared seed by seed: all N share the first parameters, and larger federations contain the smaller ones."""
     verdicts, numbers = [], {}
     for few, many in pairs:
         small, large = arms[arm_name(method, few)], arms[arm_name(method, many)]
