@@ -10,7 +10,7 @@ from fedrl.recipes.wang2024._deep import CHEETAH, HAPG, SVRPG
 
 PAPER = "Wang et al. 2024, Fig. 1 (HalfCheetah)"
 SHOWS = "the same on a simulator; the default is a taste, --paper takes a day"
-MINUTES = 1.5
+MINUTES = 1.0
 SEEDS = 2
 PAPER_SEEDS = 4
 PAPER_SIZE = {"betas": (0.2, 0.5, 0.8), "clients": 5, "rounds": 150, "local_steps": 10, "batch": 20, "horizon": 500}
