@@ -207,7 +207,7 @@ def test_bad_worlds_and_settings_are_named():
         tasks.hopper_legs("huge")
     with pytest.raises(ValueError, match="got 0.99 and 0"):
         tasks.hopper(limit=0)
-    with pytest.raises(ValueError, match="threads >= 1, or None for all processors, got -1"):
+    with pytest.raises(ValueError, match="threads >= 1, or None for its share of the processors, got -1"):
         tasks.hopper(threads=-1)
     with pytest.raises(ValueError, match="client 4: actions \\(3,\\), wanted \\(2, 3\\)"):
         tasks.hopper().open(4, host_world(HOPPER), 2).step(np.zeros(3))

@@ -94,7 +94,7 @@ def forward(layers, x: np.ndarray) -> np.ndarray:
 def advantages(seen: Trajectory, critic, *, bootstrap: bool) -> np.ndarray:
     """GAE by its definition, step by step, then standardised; [copies * steps]."""
     seen = jax.tree.map(np.asarray, seen)
-    value, later = (forward(critic, x.astype(np.float64))[..., 0] for x in (seen.obs, seen.after))
+    value, later = (forward(critic, x.astype(np.float64))[..., 0] / (1 - GAMMA) for x in (seen.obs, seen.after))
     found = np.zeros(seen.reward.shape)
     for row in range(found.shape[0]):
         following = 0.0
