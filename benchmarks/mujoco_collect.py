@@ -1,8 +1,9 @@
 """Steps per second on HalfCheetah: bare `mujoco.rollout`, fedrl's training, stable-baselines3's PPO; all in one run.
 
 Bare: random actions, frame-skip physics steps per call, all cores, nothing computed from the states. fedrl: the roll-outs of
-PPO training (policy, observations, rewards, resets, recording) in the `processes` engine, and the whole training beside it.
-stable-baselines3: PPO with as many environments, its collection alone and its whole training. Interleaved, best of several.
+PPO training (policy, observations, rewards, resets, recording) of one client on all cores, and its whole training beside it.
+stable-baselines3: PPO with as many environments, in one process or in several, whichever is faster. Interleaved; the best
+of several trials counts.
 """
 
 import os
@@ -15,7 +16,7 @@ import numpy as np
 from mujoco import rollout as bare_rollout
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.vec_env import SubprocVecEnv
+from stable_baselines3.common.vec_env import DummyVecEnv, SubprocVecEnv
 
 from fedrl import keys
 from fedrl.environments import mujoco as worlds
@@ -77,8 +78,7 @@ class Ours:
 
 
 class Theirs:
-    def __init__(self) -> None:
-        kind = SubprocVecEnv if (os.cpu_count() or 1) > 1 else None
+    def __init__(self, kind: type) -> None:
         self.env = make_vec_env("HalfCheetah-v5", n_envs=COPIES, vec_env_cls=kind)
         self.model = PPO("MlpPolicy", self.env, n_steps=STEPS, n_epochs=EPOCHS, batch_size=MINIBATCH, device="cpu")
         self.model.learn(COPIES * STEPS)
@@ -94,13 +94,14 @@ class Theirs:
 
 
 def main() -> None:
-    ours, theirs = Ours(), Theirs()
+    ours, theirs = Ours(), [Theirs(kind) for kind in (DummyVecEnv, SubprocVecEnv)]
     ours.trial(0)
     rows = []
     for number in range(1, TRIALS + 1):
-        rows.append((bare(), *ours.trial(number), *theirs.trial()))
+        rows.append((bare(), *ours.trial(number), *np.max([one.trial() for one in theirs], axis=0)))
         print("  ".join(f"{name} {value:8.0f}" for name, value in zip(NAMES, rows[-1], strict=True)), "steps/s")
-    theirs.env.close()
+    for one in theirs:
+        one.env.close()
     best = dict(zip(NAMES, np.max(rows, axis=0), strict=True))
     print(f"fedrl collecting / bare mujoco.rollout: {best['fedrl collecting'] / best['bare']:.2f} (aim 0.80)")
     print(f"fedrl collecting / SB3 collecting: {best['fedrl collecting'] / best['SB3 collecting']:.2f} (aim 2)")

@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
     environment = mountain_car.environment()
-    learner = ppo(steps=8 * STEPS, copies=8, remember=ROWS // 8)(environment)
+    learner = ppo(steps=8 * STEPS, copies=8, remember=ROWS // 8, warm_up=ROWS * STEPS)(environment)
     theta = learner.init(of_seed(0))
     memory = learner.memory(jnp.int32(0), of_seed(0))
     learner = learner._replace(recent=lambda remembered: remembered.recent)  # the walks are as the networks see them

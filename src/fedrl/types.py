@@ -43,6 +43,9 @@ class LocalUpdate(NamedTuple):
     finish: Callable  # (local, client)                  -> upload, memory, environment steps taken
     max_steps: int = 1
     steps_of: Callable | None = None  # (client, key) -> tau_i <= max_steps; None: max_steps for everyone
+    batched: bool = (
+        True  # False: even a batching engine takes clients one by one (loops whose length hangs on the data)
+    )
     traced: bool = True  # False: `sample` runs simulators and cannot be compiled; everything else can
 
 

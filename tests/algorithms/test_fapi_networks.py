@@ -31,7 +31,7 @@ def test_first_the_critic_moves_then_the_actor():
     state, _ = play.init([0])
     server, clients = jax.tree.map(lambda x: x[0], (state.server, state.clients))
     evaluation, improvement = algorithm.exchanges
-    execute = _execute(CARTS, CARTS.shared(), _each("map", 1))
+    execute = _execute(CARTS, CARTS.shared(), *2 * (_each("map", 1),))
     after, clients, _ = play_exchange(evaluation, execute, server, clients, key)
     assert _same(after.theta.actor, server.theta.actor)
     assert not _same(after.theta.critic, server.theta.critic)

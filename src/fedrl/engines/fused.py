@@ -42,7 +42,7 @@ def fused(over: str = "map", *, lanes: int = 640) -> Engine:
         in_parts, over_seeds = _in_parts(max(1, lanes // cohort_size)), _each(over, lanes)
 
         def execute_with(shared: Tree):
-            return _execute(federation, shared, _each(over, lanes))
+            return _execute(federation, shared, _each(over, lanes), _each("map", lanes))
 
         def begin(shared: Tree, key: Key) -> tuple[State, Metrics]:
             server, clients = algorithm.init(keys.of(key, "init")), federation.enrol(shared, key, algorithm.memory)
@@ -104,12 +104,13 @@ def fused(over: str = "map", *, lanes: int = 640) -> Engine:
     return build
 
 
-def _execute(federation: Federation, shared: Tree, each: Callable) -> Callable:
+def _execute(federation: Federation, shared: Tree, together: Callable, in_turn: Callable) -> Callable:
     """The engine's part of an exchange: from the cohort asked to the stack of uploads."""
 
     def execute(exchange: Exchange, server: Server, clients: Clients, asked: Cohort, key: Key) -> Heard:
         rows = seam(federation.rows(shared, clients, asked.ids))
         slots = jnp.arange(asked.ids.shape[0], dtype=jnp.int32)
+        each = together if exchange.local.batched else in_turn
         uploads, memory, env_steps = each(
             lambda row: client_half(exchange, server, row[0], asked, row[1], key), (rows, slots)
         )

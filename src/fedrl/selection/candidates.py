@@ -105,6 +105,7 @@ def two_phase(
                 apply=lambda local, direction, client: local,
                 finish=lambda local, client: (local, client.memory, jnp.zeros((), jnp.int32)),
                 max_steps=0,
+                batched=False,
             ),
             combine=stack,
             receive=receive,

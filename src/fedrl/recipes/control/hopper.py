@@ -18,15 +18,15 @@ from fedrl.records.measure import sampled_return
 
 PAPER = "fedrl"
 SHOWS = "PPO-FedAvg teaches Hopper to hop (1,000)"
-MINUTES = 5.0
-SEEDS = 1
+MINUTES = 6.0
+SEEDS = 2
 PAPER_SIZE: dict = {}
 
 
 @dataclass(frozen=True)
 class Config:
     clients: int = 2
-    rounds: int = 60
+    rounds: int = 120
     steps: int = 4000  # environment steps of a client between two rounds
     copies: int = 4
     rate: float = 3e-4
