@@ -11,7 +11,7 @@ from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
 from fedrl.local.ascent import BuildDirection, Direction
 from fedrl.local.reinforce import reward_to_go, scores
-from fedrl.local.svrpg import Anchor
+from fedrl.local.svrpg import Anchor, log_likelihood
 from fedrl.rollouts.episodes import Trajectory, env_steps, sampler
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
@@ -71,9 +71,3 @@ def reweighted(environment: Environment, policy: Policy, theta_alpha: Tree, seen
         return at(theta, weight / weight.shape[0])
 
     return gradient
-
-
-def log_likelihood(policy: Policy, theta: Tree, seen: Trajectory) -> Array:
-    """log p(tau | theta) of every episode [B], up to what does not depend on theta."""
-    log_probs = jnp.sum(policy.log_probs(theta, seen.obs, seen.choice), axis=-1)
-    return jnp.sum(jnp.where(seen.alive, log_probs, jnp.zeros_like(log_probs)), axis=1)

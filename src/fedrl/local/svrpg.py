@@ -56,9 +56,11 @@ def svrpg(*, beta: float, horizon: int, batch: int = 1, corrected: bool = True) 
 
 def importance_weight(policy: Policy, theta_new: Tree, theta: Tree, seen: Trajectory) -> Array:
     """w(tau | theta_new, theta) of Eq. (2), one per episode [B]; averages to one over episodes sampled under `theta`."""
+    new, old = (log_likelihood(policy, at, seen) for at in (theta_new, theta))
+    return jax.lax.stop_gradient(jnp.exp(new - old))
 
-    def log_likelihood(at: Tree) -> Array:
-        log_probs = jnp.sum(policy.log_probs(at, seen.obs, seen.choice), axis=-1)
-        return jnp.sum(jnp.where(seen.alive, log_probs, jnp.zeros_like(log_probs)), axis=1)
 
-    return jax.lax.stop_gradient(jnp.exp(log_likelihood(theta_new) - log_likelihood(theta)))
+def log_likelihood(policy: Policy, theta: Tree, seen: Trajectory) -> Array:
+    """log p(tau | theta) of every episode [B], up to what does not depend on theta."""
+    log_probs = jnp.sum(policy.log_probs(theta, seen.obs, seen.choice), axis=-1)
+    return jnp.sum(jnp.where(seen.alive, log_probs, jnp.zeros_like(log_probs)), axis=1)

@@ -78,7 +78,7 @@ def _play(
             obs = after.copy()
             obs[again] = simulator.reset(again, luck[episode[again], again])
     seen.cut[-1] |= ~seen.done[-1]
-    if not restart and not environment.limit and horizon >= MOST_STEPS and alive.any():
+    if not restart and not environment.limit and horizon == MOST_STEPS and alive.any():
         raise WorldError(
             f"client {who}: an episode has not ended after {horizon} steps and the environment has no time limit; "
             "give it one, e.g. fedrl.gymnasium(make_env, clients=…, limit=1000)"

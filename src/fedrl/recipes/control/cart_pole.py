@@ -2,16 +2,13 @@
 
 from dataclasses import dataclass
 
-from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.fused import fused
 from fedrl.environments import cart_pole
 from fedrl.federation import Federation
-from fedrl.local.ppo import ppo
 from fedrl.local.steps import constant, decaying
 from fedrl.policies.mlp import categorical_mlp
-from fedrl.recipes.control._solved import ARM, solved
+from fedrl.recipes.control._solved import ppo_fedavg, solved
 from fedrl.recipes.recipe import Arm, Claim, Outcome
-from fedrl.records.measure import sampled_return
 
 PAPER = "fedrl"
 SHOWS = "PPO-FedAvg solves CartPole (475 of 500)"
@@ -36,21 +33,15 @@ class Config:
 
 
 def build(config: Config) -> dict[str, Arm]:
-    learner = ppo(
+    return ppo_fedavg(
+        config,
+        Federation(cart_pole.environment(), cart_pole.start_ranges(config.clients, 0.05, 0.05)),
+        fused("vmap"),
         policy=categorical_mlp(64, 64, last=0.01),
-        steps=config.steps,
-        copies=config.copies,
         rate=decaying(config.rate, decay=config.decay),
         entropy=constant(config.entropy),
-        epochs=config.epochs,
-        minibatch=config.minibatch,
-        critic_epochs=config.epochs,
-        critic_minibatch=config.minibatch,
         filter_rewards=False,
     )
-    federation = Federation(cart_pole.environment(), cart_pole.start_ranges(config.clients, 0.05, 0.05))
-    measure = sampled_return(config.episodes)
-    return {ARM: Arm(fedavg(learner), federation, config.rounds, fused("vmap"), measure, config.every)}
 
 
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:

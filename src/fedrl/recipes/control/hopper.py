@@ -4,17 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.processes import processes
 from fedrl.environments import mujoco
 from fedrl.environments.mujoco_tasks import HOPPER, world
 from fedrl.federation import Federation
-from fedrl.local.ppo import ppo
 from fedrl.local.steps import decaying
 from fedrl.policies.mlp import gaussian_mlp
-from fedrl.recipes.control._solved import ARM, solved
+from fedrl.recipes.control._solved import ppo_fedavg, solved
 from fedrl.recipes.recipe import Arm, Claim, Outcome
-from fedrl.records.measure import sampled_return
 
 PAPER = "fedrl"
 SHOWS = "PPO-FedAvg teaches Hopper to hop (1,000)"
@@ -38,19 +35,13 @@ class Config:
 
 
 def build(config: Config) -> dict[str, Arm]:
-    learner = ppo(
+    return ppo_fedavg(
+        config,
+        Federation(mujoco.hopper(), world(HOPPER, noise=np.full(config.clients, HOPPER.noise))),
+        processes(),
         policy=gaussian_mlp(64, 64, last=0.01),
-        steps=config.steps,
-        copies=config.copies,
         rate=decaying(config.rate, decay=config.decay),
-        epochs=config.epochs,
-        minibatch=config.minibatch,
-        critic_epochs=config.epochs,
-        critic_minibatch=config.minibatch,
     )
-    federation = Federation(mujoco.hopper(), world(HOPPER, noise=np.full(config.clients, HOPPER.noise)))
-    measure = sampled_return(config.episodes)
-    return {ARM: Arm(fedavg(learner), federation, config.rounds, processes(), measure, config.every)}
 
 
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:

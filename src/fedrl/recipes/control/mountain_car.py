@@ -7,16 +7,13 @@ from dataclasses import dataclass
 
 import jax.numpy as jnp
 
-from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.fused import fused
 from fedrl.environments import mountain_car
 from fedrl.federation import Federation
-from fedrl.local.ppo import ppo
 from fedrl.local.steps import constant
 from fedrl.policies.mlp import gaussian_mlp
-from fedrl.recipes.control._solved import ARM, solved
+from fedrl.recipes.control._solved import ppo_fedavg, solved
 from fedrl.recipes.recipe import Arm, Claim, Outcome
-from fedrl.records.measure import sampled_return
 
 PAPER = "fedrl"
 SHOWS = "PPO-FedAvg solves MountainCarContinuous (90 of 100)"
@@ -41,21 +38,14 @@ class Config:
 
 
 def build(config: Config) -> dict[str, Arm]:
-    learner = ppo(
+    return ppo_fedavg(
+        config,
+        Federation(mountain_car.environment(), mountain_car.world(shift=jnp.zeros(config.clients))),
+        fused("vmap"),
         policy=gaussian_mlp(64, 64, hold=config.hold),
-        steps=config.steps,
-        copies=config.copies,
         local_steps=config.local_steps,
         rate=constant(config.rate),
-        epochs=config.epochs,
-        minibatch=config.minibatch,
-        critic_epochs=config.epochs,
-        critic_minibatch=config.minibatch,
     )
-    worlds = mountain_car.world(shift=jnp.zeros(config.clients))
-    federation = Federation(mountain_car.environment(), worlds)
-    measure = sampled_return(config.episodes)
-    return {ARM: Arm(fedavg(learner), federation, config.rounds, fused("vmap"), measure, config.every)}
 
 
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
