@@ -53,6 +53,7 @@ def remembering(*, eta: float = 0.5, horizon: int = 16, batch: int = 2) -> Build
             memory=lambda client_id, key: jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), room),
             recent=lambda memory: memory,
             log_pi=log_pi,
+            advantages=lambda theta, client: client.memory.reward - jnp.mean(client.memory.reward),
             loss=lambda theta, client: loss(theta, client.memory),
             opening=(looking,),
         )

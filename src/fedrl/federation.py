@@ -14,7 +14,7 @@ from fedrl.environments import finite
 from fedrl.environments.protocol import Environment, Host
 from fedrl.keys import Key
 from fedrl.trees import Tree
-from fedrl.types import Client
+from fedrl.types import Client, Cohort
 
 HELD = 4096  # drawn worlds of up to this many clients are kept in memory; of more, drawn anew when a client is asked
 
@@ -31,6 +31,12 @@ class Clients(NamedTuple):
     key: Key  # where drawn worlds come from
     worlds: Tree  # a stack, or () where they are shared by all seeds or drawn on demand
     memory: Tree  # a stack
+
+    def keeping(self, asked: Cohort, memory: Tree) -> "Clients":
+        """With the memories that those asked came back with; () says that theirs are as they were."""
+        if not jax.tree.leaves(memory):
+            return self
+        return self._replace(memory=trees.put(self.memory, asked.ids, memory, asked.present))
 
 
 @dataclass(frozen=True)

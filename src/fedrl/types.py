@@ -40,7 +40,7 @@ class LocalUpdate(NamedTuple):
     sample: Callable  # (local, client, key)             -> seen              act: roll out in its world
     estimate: Callable  # (local, seen, client, key)       -> direction, local  learn: a gradient-like tree
     apply: Callable  # (local, direction, client)       -> local
-    finish: Callable  # (local, client)                  -> upload, memory, environment steps taken
+    finish: Callable  # (local, client)                  -> upload, memory (or (): as it was), environment steps taken
     max_steps: int = 1
     steps_of: Callable | None = None  # (client, key) -> tau_i <= max_steps; None: max_steps for everyone
     batched: bool = (

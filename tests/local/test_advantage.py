@@ -1,9 +1,11 @@
 """GAE against sums written out by hand: episodes that end, are cut, begin anew in the middle of a row."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from fedrl.local.advantage import gae, standardised
+from fedrl.local.advantage import HANDFUL, gae, standardised, values_after
 from fedrl.rollouts.episodes import Trajectory
 
 GAMMA, LAM = 0.9, 0.8
@@ -51,6 +53,21 @@ def test_lam_one_is_the_discounted_return_minus_the_value():
     for t in reversed(range(20)):
         to_go = reward[:, t] + GAMMA * to_go
         np.testing.assert_allclose(got[:, t], to_go - value[:, t], atol=1e-5)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.3])
+def test_values_after_are_those_of_the_critic(share):
+    """V of the next step or, at a cut, of what came after it: few cuts, or more than go to the critic at once."""
+    rng = np.random.default_rng(3)
+    obs, fresh = rng.normal(size=(2, 4, 300)).astype(np.float32)
+    cut = rng.random((4, 300)) < share
+    cut[:-1, -1] = True
+    obs[-1, 0] = obs[-1, -1]  # the task of the last row ends there: what is said of its last step does not count
+    after = np.where(cut, fresh, np.roll(obs, -1, axis=1))
+    walk = seen(np.zeros_like(cut), cut)._replace(obs=jnp.asarray(obs), after=jnp.asarray(after))
+    got = jax.jit(lambda walk: values_after(walk, 3.0 * walk.obs, lambda x: 3.0 * x))(walk)
+    assert (cut.sum() > HANDFUL) == (share > 0.1)
+    np.testing.assert_array_equal(got, 3.0 * after)
 
 
 def test_standardised():

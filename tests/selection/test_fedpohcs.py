@@ -205,7 +205,7 @@ def test_bad_numbers():
         uniform_of(2, 3)(where(), learner)
     with pytest.raises(ValueError, match="9 candidates of 8"):
         fedpohcs(9, 3)(where(), learner)
-    with pytest.raises(ValueError, match="rounding > 0, sweeps >= 1 and phases 1 or 2, got 0.0, 100 and 2"):
+    with pytest.raises(ValueError, match="phases 1 or 2 and advantage 'gae' or 'model', got 0.0, 100, 2 and 'gae'"):
         fedpohcs(5, 2, rounding=0.0)
     with pytest.raises(ValueError, match=r"use ppo\(remember=5, warm_up="):
         power_of_choice(5, 2)(where(), ppo()(where().environment))

@@ -47,7 +47,13 @@ def log_pi(theta, obs, choice):
     return -0.5 * ((choice - theta * obs[..., :1]) ** 2)[..., 0] * 4.0
 
 
-def dense(seen: Trajectory, theta: float) -> dict:
+def estimates(theta, client):
+    """Some advantage for every step, as a critic and GAE might give; for NumPy and JAX alike."""
+    seen = client.memory
+    return theta * seen.reward - seen.obs[..., 0] + 0.5 * seen.choice[..., 0]
+
+
+def dense(seen: Trajectory, theta: float, kind: str = "gae") -> dict:
     """D A by (state, action) cells: counts, P_hat, R_hat, pi, D, V and A as full arrays."""
     flat = [np.asarray(x, np.float64).reshape(ROWS * STEPS, -1) for x in (seen.obs, seen.choice, seen.after)]
     s, a, z = ([tuple(map(int, row)) for row in np.rint(x / ROUNDING)] for x in flat)
@@ -80,6 +86,11 @@ def dense(seen: Trajectory, theta: float) -> dict:
         now = now @ moves[:, :n] + (now @ moves[:, n]) * start
     v = np.linalg.solve(np.eye(n) - GAMMA * moves[:, :n], np.sum(pi * reward, axis=1))
     advantage = reward + GAMMA * p[:, :, :n] @ v - v[:, None]
+    if kind == "gae":
+        advantage, of_step = np.zeros((n, k)), np.asarray(estimates(theta, Client((), (), (), seen))).reshape(-1)
+        for m in rows:
+            i, j = state[s[m]], action[a[m]]
+            advantage[i, j] += of_step[m] / taken[i, j]
     return {(x, y): d[i] * advantage[i, j] for x, i in state.items() for y, j in action.items() if taken[i, j]}
 
 
@@ -90,16 +101,17 @@ def as_dict(seen: Trajectory, report: Visited) -> dict:
     return {(tuple(map(int, obs[m])), tuple(map(int, choice[m]))): float(value[m]) for m in told}
 
 
-def reporter(seen: Trajectory, theta: float) -> Visited:
-    learner = Learner(None, None, None, recent=lambda memory: memory, log_pi=log_pi)  # type: ignore[arg-type]
-    tell = visited(learner, GAMMA, rounding=ROUNDING, sweeps=SWEEPS)
+def reporter(seen: Trajectory, theta: float, kind: str = "gae") -> Visited:
+    learner = Learner(None, None, None, recent=lambda memory: memory, log_pi=log_pi, advantages=estimates)  # type: ignore[arg-type]
+    tell = visited(learner, GAMMA, rounding=ROUNDING, sweeps=SWEEPS, advantage=kind)
     return jax.jit(tell)(jnp.float32(theta), Client(jnp.int32(0), (), (), seen))
 
 
+@pytest.mark.parametrize("kind", ["gae", "model"])
 @pytest.mark.parametrize("seed", range(3))
-def test_entries_against_dense_matrices(seed):
+def test_entries_against_dense_matrices(seed, kind):
     seen = walk(seed)
-    expected, told = dense(seen, 0.7), as_dict(seen, reporter(seen, 0.7))
+    expected, told = dense(seen, 0.7, kind), as_dict(seen, reporter(seen, 0.7, kind))
     assert told.keys() <= expected.keys()  # the only action seen in a state has advantage zero and may be left out
     assert len(told) > 60
     scale = max(map(abs, expected.values()))
@@ -107,16 +119,17 @@ def test_entries_against_dense_matrices(seed):
         assert told.get(pair, 0.0) == pytest.approx(value, rel=1e-4, abs=1e-5 * scale)
 
 
-def test_delta_against_dense_matrices():
+@pytest.mark.parametrize("kind", ["gae", "model"])
+def test_delta_against_dense_matrices(kind):
     """Eq. 23 with unequal weights, the clients seeing different parts of the grid."""
     walks = [walk(seed, states) for seed, states in enumerate((2, 4, 5, 6))]
     weight = np.asarray([1.0, 2.0, 3.0, 4.0], np.float32)
-    matrices = [dense(seen, 0.7) for seen in walks]
+    matrices = [dense(seen, 0.7, kind) for seen in walks]
     pairs = sorted(set().union(*matrices))
     full = np.array([[matrix.get(pair, 0.0) for pair in pairs] for matrix in matrices])
     mean = (weight / 10.0) @ full
     expected = np.linalg.norm(full, axis=1) - np.linalg.norm(mean[None] - full, axis=1)
-    reports = jax.tree.map(lambda *x: jnp.stack(x), *[reporter(seen, 0.7) for seen in walks])
+    reports = jax.tree.map(lambda *x: jnp.stack(x), *[reporter(seen, 0.7, kind) for seen in walks])
     scale = np.linalg.norm(full, axis=1).max()
     np.testing.assert_allclose(deltas(reports, weight), expected, rtol=1e-4, atol=1e-6 * scale)
 

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedrl import keys, trees
+from fedrl import keys
 from fedrl.engines import client_work
 from fedrl.engines.engine import Engine, Play, State, blank
-from fedrl.federation import Clients, Federation
+from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.round import server_half
 from fedrl.trees import Tree
@@ -46,7 +46,7 @@ def driven(hire: Callable[[tuple[Exchange, ...]], Crew]) -> Engine:
             rows = rows_of(state.clients, asked.ids)
             uploads, memory, env_steps = crew.perform(exchange, state.server, rows, asked, key)
             server, seen = server_part(state.server, uploads, asked, key)
-            clients = _keep(state.clients, asked, memory)
+            clients = state.clients.keeping(asked, memory)
             return State(state.key, server, clients), _named(exchange, seen, asked, env_steps)
 
         def begin(seed: int) -> tuple[State, Metrics]:
@@ -109,12 +109,6 @@ def _compile(exchange: Exchange) -> tuple[Any, Any]:
         jax.jit(exchange.choose),
         jax.jit(lambda server, uploads, cohort, key: server_half(exchange, server, uploads, cohort, key)),
     )
-
-
-def _keep(clients: Clients, asked: Cohort, memory: Tree) -> Clients:
-    if not jax.tree.leaves(clients.memory):
-        return clients
-    return clients._replace(memory=trees.put(clients.memory, asked.ids, memory, asked.present))
 
 
 def _named(exchange: Exchange, seen: Metrics, cohort: Cohort, env_steps: Array) -> Metrics:

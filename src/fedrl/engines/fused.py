@@ -8,6 +8,7 @@ so memory stays bounded however many are asked for.
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import jax
 import jax.numpy as jnp
@@ -23,6 +24,7 @@ from fedrl.round import Heard, client_half, play_exchange, play_round, seam
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Cohort, Exchange, Metrics, Server
 
+CORES = os.cpu_count() or 1
 MOST_ROUNDS = 64  # per call: often enough for a progress bar, seldom enough to forget the call
 
 
@@ -114,9 +116,7 @@ def _execute(federation: Federation, shared: Tree, together: Callable, in_turn: 
         uploads, memory, env_steps = each(
             lambda row: client_half(exchange, server, row[0], asked, row[1], key), (rows, slots)
         )
-        if jax.tree.leaves(clients.memory):
-            clients = clients._replace(memory=trees.put(clients.memory, asked.ids, memory, asked.present))
-        return Heard(uploads, asked, clients, env_steps)
+        return Heard(uploads, asked, clients.keeping(asked, memory), env_steps)
 
     return execute
 
@@ -136,21 +136,25 @@ def _each(over: str, lanes: int) -> Callable:
 def _in_parts(seeds_at_once: int) -> Callable:
     """Compile a function of (shared, stack of seeds, ...) and call it on equal parts of the stack, one a core at a time.
 
-    Parts are dispatched without waiting, so XLA runs as many at once as there are cores. The last part is filled up with
+    Each part has a thread: programs dispatched from one thread run one after the other. The last part is filled up with
     copies of the last seed, which are dropped again, so that all parts share one program.
     """
 
     def decorate(function: Callable) -> Callable:
         program = jax.jit(function)
 
+        def finished(*args: Tree) -> Tree:
+            return jax.block_until_ready(program(*args))
+
         def run(shared: Tree, stack: Tree, *rest: Array) -> Tree:
             count = jax.tree.leaves(stack)[0].shape[0]
-            parts = max(-(-count // seeds_at_once), min(count, os.cpu_count() or 1))
+            parts = max(-(-count // seeds_at_once), min(count, CORES))
             size = -(-count // parts)
             if size == count:
                 return program(shared, stack, *rest)
             rows = [np.minimum(np.arange(i, i + size), count - 1) for i in range(0, count, size)]
-            done = [program(shared, trees.take(stack, part), *rest) for part in rows]
+            with ThreadPoolExecutor(CORES) as threads:
+                done = list(threads.map(lambda part: finished(shared, trees.take(stack, part), *rest), rows))
             return jax.tree.map(lambda *x: jnp.concatenate(x)[:count], *done)
 
         return run

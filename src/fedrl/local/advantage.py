@@ -1,10 +1,15 @@
 """Generalised advantage estimation (Schulman et al. 2016) on batches of episodes that end, are cut, or begin anew."""
 
+from collections.abc import Callable
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from fedrl.rollouts.episodes import Trajectory
+
+HANDFUL = 64
 
 
 def gae(seen: Trajectory, reward: Array, value: Array, value_after: Array, *, gamma: float, lam: float) -> Array:
@@ -26,6 +31,26 @@ def gae(seen: Trajectory, reward: Array, value: Array, value_after: Array, *, ga
     first = jnp.zeros_like(delta[:, 0])
     _, advantage = jax.lax.scan(backwards, first, (delta.T, linked.T), reverse=True)
     return advantage.T
+
+
+def values_after(seen: Trajectory, value: Array, value_of: Callable[[Any], Array]) -> Array:
+    """V at `seen.after` [B, T], given V at `seen.obs`: the next step's, and what `value_of` says where an episode was cut.
+
+    Those places are few, so they are gathered and go to the network a handful at a time.
+    """
+    size, count = seen.cut.size, jnp.sum(seen.cut)
+    cut = seen.cut.reshape(-1)
+    rows = jnp.arange(size, dtype=jnp.int32)
+    places = jnp.full((size + HANDFUL,), size, jnp.int32)
+    places = places.at[jnp.where(cut, jnp.cumsum(cut) - 1, size + HANDFUL)].set(rows, mode="drop")
+    after = jax.tree.map(lambda x: x.reshape(size, *x.shape[2:]), seen.after)
+
+    def some(i: Array, later: Array) -> Array:
+        here = jax.lax.dynamic_slice(places, (i * HANDFUL,), (HANDFUL,))
+        return later.at[here].set(value_of(jax.tree.map(lambda x: x[here], after)), mode="drop")
+
+    shifted = jnp.concatenate([value[:, 1:], value[:, -1:]], axis=1).reshape(-1)
+    return jax.lax.fori_loop(0, -(-count // HANDFUL), some, shifted).reshape(value.shape)
 
 
 def standardised(x: Array) -> Array:

@@ -62,7 +62,7 @@ def ascend(
 
     def finished(local: Ascent, client: Client) -> tuple[Tree, Tree, Array]:
         if finish is None:
-            return trees.subtract(local.theta, theta_of(local.message, client)), client.memory, local.env_steps
+            return trees.subtract(local.theta, theta_of(local.message, client)), (), local.env_steps
         return *finish(local, client), local.env_steps
 
     return LocalUpdate(

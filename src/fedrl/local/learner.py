@@ -15,6 +15,7 @@ class Learner(NamedTuple):
     recent: Callable | None = None  # (memory) -> Trajectory the client remembers, as its networks see it (filtered);
     #                                 for methods that look before choosing. The broadcast is then in `local.message`
     log_pi: Callable | None = None  # (theta, obs as the networks see it, choice) -> log pi(choice|obs)
+    advantages: Callable | None = None  # (theta, client) -> [B, T] of the choices it remembers, estimated at theta
     loss: Callable | None = None  # (theta, client) -> loss at theta on what it remembers; its gradient is the learner's
     opening: tuple = ()  # local updates played by every client once, before the first round; upload nothing
 

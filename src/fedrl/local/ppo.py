@@ -13,7 +13,7 @@ from jax import Array
 from fedrl import keys, trees
 from fedrl.environments.protocol import Box, Environment, Host
 from fedrl.keys import Key
-from fedrl.local.advantage import gae, standardised
+from fedrl.local.advantage import HANDFUL, gae, standardised, values_after
 from fedrl.local.learner import BuildLearner, Learner
 from fedrl.local.minibatches import descend, mean_square, rows
 from fedrl.local.ppo_records import PPO, Batch, Iterate, Memory, Theta
@@ -76,13 +76,18 @@ def ppo(**settings: Any) -> BuildLearner:
         def log_pi(theta: Theta, obs: Any, choice: Any) -> Array:
             return jnp.sum(plain.log_probs(theta.actor, obs, choice), axis=-1)
 
+        def estimated(theta: Theta, seen: Trajectory) -> tuple[Array, Array]:
+            """Advantages and values of what was seen, as the networks see it."""
+            value = values(theta.critic, seen.obs)
+            later = values_after(
+                seen, value, lambda obs: values(theta.critic, obs) if s.bootstrap else jnp.zeros(HANDFUL)
+            )
+            return gae(seen, seen.reward, value, later, gamma=environment.gamma, lam=s.lam), value
+
         def looked_at(memory: Memory, theta: Theta, seen: Trajectory) -> Batch:
             """What was seen, through the client's filters, with advantages from its critic."""
             seen = through_filters(memory, seen)
-            value, later = values(theta.critic, seen.obs), values(theta.critic, seen.after)
-            if not s.bootstrap:
-                later = jnp.where(seen.cut, jnp.zeros_like(later), later)
-            advantage = gae(seen, seen.reward, value, later, gamma=environment.gamma, lam=s.lam)
+            advantage, value = estimated(theta, seen)
             log_prob = log_pi(theta, seen.obs, seen.choice)
             return Batch(*rows((seen.obs, seen.choice, log_prob, advantage, advantage + value)))
 
@@ -138,10 +143,9 @@ def ppo(**settings: Any) -> BuildLearner:
 
         def loss_on_recent(theta: Theta, client: Client) -> Array:
             """Minus the mean advantage at the current policy (ratio 1, KL 0); its gradient is the policy gradient's."""
-            batch = looked_at(client.memory, theta, client.memory.recent)
-            log_prob = log_pi(theta, batch.obs, batch.choice)
-            ratio = jnp.exp(log_prob - jax.lax.stop_gradient(log_prob))
-            return -jnp.mean(ratio * jax.lax.stop_gradient(batch.advantage))
+            batch = looked_at(client.memory, jax.lax.stop_gradient(theta), client.memory.recent)
+            ratio = jnp.exp(log_pi(theta, batch.obs, batch.choice) - batch.log_prob)
+            return -jnp.mean(ratio * batch.advantage)
 
         traced = isinstance(environment, Environment)
         local = LocalUpdate(start, sample, estimate, apply, finish, max_steps=s.local_steps, traced=traced)
@@ -161,6 +165,9 @@ def ppo(**settings: Any) -> BuildLearner:
             acts_with=acts_with,
             recent=(lambda memory: through_filters(memory, memory.recent)) if s.remember else None,
             log_pi=log_pi,
+            advantages=(lambda theta, client: estimated(theta, through_filters(client.memory, client.memory.recent))[0])
+            if s.remember
+            else None,
             loss=loss_on_recent if s.remember else None,
             opening=(looking,) if s.warm_up else (),
         )

@@ -40,7 +40,7 @@ def exact_return(participation: Participation = everyone(), *, start: Array | No
             sample=lambda local, client, key: (),
             estimate=lambda local, seen, client, key: ((), local),
             apply=lambda local, direction, client: local,
-            finish=lambda local, client: (local, client.memory, jnp.zeros((), jnp.int32)),
+            finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
             max_steps=0,
         )
         return _exchange(algorithm, local, participation(federation))
@@ -76,7 +76,7 @@ def sampled_return(
             sample=sample,
             estimate=lambda local, seen, client, key: (jnp.mean(jnp.sum(seen.reward, axis=1)), local),
             apply=lambda local, returned, client: local._replace(returned=returned),
-            finish=lambda local, client: (local.returned, client.memory, jnp.zeros((), jnp.int32)),
+            finish=lambda local, client: (local.returned, (), jnp.zeros((), jnp.int32)),
             traced=isinstance(environment, Environment),
         )
         return _exchange(algorithm, local, participation(federation))

@@ -103,7 +103,7 @@ def two_phase(
                 sample=lambda local, client, key: (),
                 estimate=lambda local, seen, client, key: ((), local),
                 apply=lambda local, direction, client: local,
-                finish=lambda local, client: (local, client.memory, jnp.zeros((), jnp.int32)),
+                finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
                 max_steps=0,
                 batched=False,
             ),

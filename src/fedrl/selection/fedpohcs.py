@@ -14,7 +14,7 @@ from fedrl.selection.candidates import Report, chosen, draws, two_phase
 from fedrl.selection.numbering import Names, number, rounded
 from fedrl.selection.participation import cohort
 from fedrl.selection.selection import BuildSelection, Selection
-from fedrl.selection.tabular import advantages, at, chances, tabular, values, visits
+from fedrl.selection.tabular import advantages, at, averaged, chances, tabular, values, visits
 from fedrl.trees import Tree
 from fedrl.types import Client, Cohort
 
@@ -35,7 +35,13 @@ class Filed(NamedTuple):
 
 
 def fedpohcs(
-    candidates: int, clients: int, *, rounding: float = 0.1, sweeps: int = 100, phases: Literal[1, 2] = 2
+    candidates: int,
+    clients: int,
+    *,
+    rounding: float = 0.1,
+    sweeps: int = 100,
+    phases: Literal[1, 2] = 2,
+    advantage: Literal["gae", "model"] = "gae",
 ) -> BuildSelection:
     """The candidates with the largest Delta_n (Eq. 23), from tabular models of what they remember (§4.2).
 
@@ -43,16 +49,21 @@ def fedpohcs(
     the visitation frequencies. With phases=1 (§4.3) nobody is asked: those who train send a report along, made of what they
     then remember and the policy they were sent, and the last known reports are compared; candidates without one come first.
 
-    Unlike the paper, A is exact on the model instead of GAE, as in the published code, and the sum over k in Eq. 23 goes
-    over the candidates (with phases=1, those with a report), the weights q renormalised to them.
+    A(s, a) is the mean of the GAE of the steps remembered at (s, a), with the critic sent along; advantage="model" evaluates
+    the policy on the tabular model instead, as the published code does, which costs three times as much.
+
+    Unlike the paper, the sum over k in Eq. 23 goes over the candidates (with phases=1, those with a report), the weights q
+    renormalised to them.
     """
-    if not rounding > 0 or sweeps < 1 or phases not in (1, 2):
+    if not rounding > 0 or sweeps < 1 or phases not in (1, 2) or advantage not in ("gae", "model"):
         raise ValueError(
-            f"fedpohcs wants rounding > 0, sweeps >= 1 and phases 1 or 2, got {rounding}, {sweeps} and {phases}"
+            "fedpohcs wants rounding > 0, sweeps >= 1, phases 1 or 2 and advantage 'gae' or 'model', "
+            f"got {rounding}, {sweeps}, {phases} and {advantage!r}"
         )
 
     def report(federation: Federation, learner: Learner) -> Report:
-        return visited(learner, federation.environment.gamma, rounding=rounding, sweeps=sweeps)
+        gamma = federation.environment.gamma
+        return visited(learner, gamma, rounding=rounding, sweeps=sweeps, advantage=advantage)
 
     if phases == 2:
         return two_phase(candidates, clients, report, lambda reports, asked: deltas(reports, _present(asked)))
@@ -89,22 +100,26 @@ def fedpohcs(
     return build
 
 
-def visited(learner: Learner, gamma: float, *, rounding: float, sweeps: int) -> Report:
+def visited(learner: Learner, gamma: float, *, rounding: float, sweeps: int, advantage: str = "gae") -> Report:
     """D A of a client at theta, by its tabular model."""
-    if learner.recent is None or learner.log_pi is None:
+    if learner.recent is None or learner.log_pi is None or learner.advantages is None:
         raise ValueError(
             "fedpohcs models the world from what a client remembers, and this learner remembers nothing; "
             "use ppo(remember=5, warm_up=...)"
         )
-    recent, log_pi = learner.recent, learner.log_pi
+    recent, log_pi, estimates = learner.recent, learner.log_pi, learner.advantages
 
     def report(theta: Tree, client: Client) -> Visited:
         seen = recent(client.memory)
         model = tabular(seen, rounding)
         obs, choice = (jax.tree.map(lambda x: rounded(x, rounding), x) for x in (seen.obs, seen.choice))
         chance = chances(model, log_pi(theta, obs, choice).reshape(-1))
-        value = values(model, chance, gamma)
-        entries = at(visits(model, chance, sweeps), model.state) * advantages(model, value, gamma)
+        by_pair = (
+            averaged(model, estimates(theta, client).reshape(-1))
+            if advantage == "gae"
+            else advantages(model, values(model, chance, gamma), gamma)
+        )
+        entries = at(visits(model, chance, sweeps), model.state) * by_pair
         first = model.pair == jnp.arange(entries.shape[0], dtype=jnp.int32)
         return Visited(model.names, jnp.where(first, entries, 0.0))
 

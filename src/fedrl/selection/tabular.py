@@ -70,16 +70,16 @@ def visits(model: Tabular, chance: Array, sweeps: int) -> Array:
     """
     size = chance.shape[0]
 
-    def sweep(_: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        now, so_far = carry
-        arrived = jnp.zeros((size + 1,)).at[model.after].add(at(now, model.state) * chance)
-        return arrived[:size] + arrived[size] * model.start, so_far + now
+    def sweep(_: Array, so_far: Array) -> Array:
+        """D_0 + ... + D_t from D_0 + ... + D_{t-1}: all of it moves one step on, and mu comes in anew."""
+        arrived = jnp.zeros((size + 1,)).at[model.after].add(at(so_far, model.state) * chance)
+        return arrived[:size] + (1.0 + arrived[size]) * model.start
 
-    return jax.lax.fori_loop(0, sweeps, sweep, (model.start, jnp.zeros((size,))))[1] / sweeps
+    return jax.lax.fori_loop(0, sweeps, sweep, jnp.zeros((size,))) / sweeps
 
 
 def values(model: Tabular, chance: Array, gamma: float) -> Array:
-    """V(s) [M] of the model, solving V = R^pi + gamma P^pi V by BiCGStab .
+    """V(s) [M] of the model, solving V = R^pi + gamma P^pi V by BiCGStab.
 
     Nothing is earned after the end of an episode, nor in a state never left. States with one successor, of which sampled
     paths are full, are first jumped over: plain sweeps would need hundreds to carry a reward along a path.
@@ -99,6 +99,11 @@ def advantages(model: Tabular, value: Array, gamma: float) -> Array:
     """A(s, a) = R_hat + gamma P_hat V - V [M], by number of the pair; other rows mean nothing."""
     action_value = total(model.share * (model.reward + gamma * at(value, model.after)), model.pair)
     return action_value - at(value, model.state)
+
+
+def averaged(model: Tabular, advantage: Array) -> Array:
+    """A(s, a) [M] as the mean of the estimates [M] made along the paths through (s, a), by number of the pair."""
+    return total(model.share * advantage, model.pair)
 
 
 def _jumps(model: Tabular, chance: Array, gamma: float) -> tuple[Array, Array, Array]:

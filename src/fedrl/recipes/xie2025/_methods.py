@@ -42,6 +42,7 @@ class Config:
     entropy: float = 0.1  # bonus, divided by ten every few rounds (published code)
     critic_epochs: int = 10  # published: 30 on this and the last batch
     rounding: float = 0.1  # of states and actions in the model
+    advantage: str = "gae"  # in Delta_n: "gae" (paper) or "model" (published: policy evaluation on the tabular model)
     sweeps: int = 100  # time horizon of the visitation frequencies
     warm_up: int = 10_240  # steps per client before the first round (published: 100,000 cars, 50,000 hoppers)
     remember: int = 5  # iterations the model is made of
@@ -55,7 +56,7 @@ def method(config: Config, name: str, *, entropy_every: int) -> Method:
             "try --set participants=6 --set candidates=18"
         )
     some = config.candidates, config.participants
-    pohcs = partial(fedpohcs, *some, rounding=config.rounding, sweeps=config.sweeps)
+    pohcs = partial(fedpohcs, *some, rounding=config.rounding, sweeps=config.sweeps, advantage=config.advantage)
     choosing = {
         FEDAVG: partial(uniform_of, *some),
         POWER: partial(power_of_choice, *some),
