@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from engine_runs import end_state, frozen_lakes, within
 from federations import federation
+from remembering import remembering
 
 from fedrl.algorithms.alone import alone
-from fedrl.algorithms.fedavg import pavg
+from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines import processes as module
 from fedrl.engines.fused import fused
@@ -24,6 +25,7 @@ from fedrl.engines.processes import processes
 from fedrl.environments.errors import WorldError
 from fedrl.local.reinforce import reinforce
 from fedrl.records.measure import exact_return, sampled_return
+from fedrl.selection.fedpohcs import fedpohcs
 from fedrl.selection.participation import uniform
 
 STEPS = {"eta": 0.3, "local_steps": 2}
@@ -47,6 +49,8 @@ def lakes():
 TRACED = {
     "with an opening": (fedsvrpg_m(beta=0.3, first_batch=3, **STEPS, **SAMPLING), [2]),
     "with memories": (alone(reinforce(**SAMPLING), **STEPS), [1, 4]),
+    "with reports": (fedavg(remembering(), selection=fedpohcs(4, 2, sweeps=20)), [2]),
+    "with reports riding along": (fedavg(remembering(), selection=fedpohcs(4, 2, sweeps=20, phases=1)), [2]),
 }
 
 
@@ -176,7 +180,7 @@ def test_no_workers():
 
 RUN = """
 import gymnasium as gym, fedrl
-from fedrl.algorithms.fedavg import pavg
+from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.engines import processes
 from fedrl.environments.gym import gymnasium
 from fedrl.records.measure import sampled_return

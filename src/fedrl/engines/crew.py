@@ -19,11 +19,12 @@ from jax import Array
 from fedrl.engines import client_work, wire
 from fedrl.engines.driver import Crew, row
 from fedrl.engines.placement import settled
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import Diverged, WorldError
 from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Client, Cohort, Exchange, Server
 
+KINDS = {kind.__name__: kind for kind in (WorldError, Diverged)}
 MOST_DEATHS = 3  # of workers, in a row, at the work of one client
 
 _runs = itertools.count()
@@ -139,7 +140,7 @@ def _carry_out(place: Workplace, task: Any, places: list[list[int]], ids: list[i
         raise
     if faults:
         fault = min(faults, key=lambda fault: fault["slot"])
-        raise (WorldError if fault.get("world") else RuntimeError)(fault["error"])
+        raise KINDS.get(fault.get("kind", ""), RuntimeError)(fault["error"])
     return done
 
 

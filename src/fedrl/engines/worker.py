@@ -105,7 +105,7 @@ class Worker:
 
 def _report(error: Exception, client: int, exchange: str) -> dict[str, Any]:
     if isinstance(error, WorldError):
-        return {"error": str(error), "world": True}
+        return {"error": str(error), "kind": type(error).__name__}
     trace = "".join(traceback.format_exception(error))
     return {
         "error": f"client {client}, exchange {exchange!r}: {type(error).__name__}: {error}\nIn the worker:\n{trace}"

@@ -7,6 +7,10 @@ class WorldError(ValueError):
     """A client's environment could not be made, stepped or believed."""
 
 
+class Diverged(WorldError):
+    """A policy whose parameters are no longer numbers was asked to act."""
+
+
 def check_finite(client_id: int, observations: np.ndarray, rewards: np.ndarray | None = None) -> None:
     """Refuse NaN and infinite numbers; `rewards=None` where there are none yet, after a reset."""
     for what, values in (("observation", observations), ("reward", rewards)):

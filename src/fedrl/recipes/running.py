@@ -12,14 +12,15 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from fedrl.engines.engine import Engine
+from fedrl.environments.errors import Diverged
 from fedrl.plots import curves
 from fedrl.recipes import recipe as recipes
-from fedrl.recipes.recipe import Claim, Outcome
+from fedrl.recipes.recipe import Arm, Claim, Outcome
 from fedrl.records import folder as folders
 from fedrl.records import log
 from fedrl.records.measure import usual
-from fedrl.records.rows import Row
-from fedrl.records.tensors import write_atomically
+from fedrl.records.rows import Row, lost
+from fedrl.records.tensors import save_tree, write_atomically
 from fedrl.training import train
 
 Watch = Callable[[str, Row, int], None]  # (arm, newest row, rounds of this arm)
@@ -101,21 +102,34 @@ def run(
     for name, arm in module.build(order.config).items():
         if (arm_folder(folder.path, name) / "returns.safetensors").exists():  # written last: this arm is finished
             continue
-        train(
-            arm.method,
-            arm.federation,
-            rounds=arm.rounds,
-            seed=order.seed,
-            seeds=order.seeds,
-            out=arm_folder(folder.path, name),
-            engine=engine or arm.engine,
-            measure=arm.measure,
-            every=arm.every,
-            watch=partial(watch, name) if watch else None,
-            warn=warn,
-        )
+        try:
+            train(
+                arm.method,
+                arm.federation,
+                rounds=arm.rounds,
+                seed=order.seed,
+                seeds=order.seeds,
+                out=arm_folder(folder.path, name),
+                engine=engine or arm.engine,
+                measure=arm.measure,
+                every=arm.every,
+                watch=partial(watch, name) if watch else None,
+                warn=warn,
+            )
+        except Diverged as error:
+            warn(f"{name} diverged ({error}); claims about it stay undecided")
+            _give_up(arm_folder(folder.path, name), arm, order.seeds)
     conclude(order, folder.path)
     folder.mark_finished()
+
+
+def _give_up(place: Path, arm: Arm, seeds: int) -> None:
+    """Finish an arm that diverged: a last row and final returns that are not numbers."""
+    rows = log.read(place / "log.jsonl")
+    writer = log.LogWriter(place / "log.jsonl", (place / "log.jsonl").stat().st_size)
+    with writer:
+        writer.write(rows[-1] | {"round": arm.rounds, "diverged": True} | lost(seeds, arm.federation.count))
+    save_tree(place / "returns.safetensors", {"returns": np.full((seeds, arm.federation.count), np.nan)})
 
 
 def conclude(order: Order, path: Path) -> list[Claim]:

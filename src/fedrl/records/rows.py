@@ -83,6 +83,16 @@ def measured(metrics: Metrics) -> Row:
     return row | {"worst": returns.min(axis=1).mean()}
 
 
+def lost(seeds: int, clients: int) -> Row:
+    """What `measured` would say of a run that diverged: nothing is a number."""
+    row: Row = {"return": np.nan, "seeds": seeds, "worst": np.nan}
+    if seeds <= MOST_SEEDS:
+        row["return_by_seed"] = np.full(seeds, np.nan)
+    if clients <= MOST_CLIENTS:
+        row["returns"] = np.full(clients, np.nan)
+    return row
+
+
 def round_to_ms(seconds: float) -> float:
     return float(f"{seconds:.3f}")
 

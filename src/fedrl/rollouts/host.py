@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from fedrl import keys
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import Diverged, WorldError
 from fedrl.environments.protocol import Host, Simulator
 from fedrl.keys import Key
 from fedrl.rollouts.episodes import MOST_STEPS, Sampler, Trajectory, shapes
@@ -32,6 +32,10 @@ def rollout(environment: Host, policy: Policy, *, horizon: int, batch: int, rest
     def sample(theta: Tree, client: Client, key: Key) -> Trajectory:
         theta = jax.tree.map(np.asarray, theta)
         world, who = jax.tree.map(np.asarray, client.world), int(client.id)
+        if not all(np.isfinite(x).all() for x in jax.tree.leaves(theta)):
+            raise Diverged(
+                f"client {who}: the policy's parameters are no longer finite; take smaller steps or clip the gradient"
+            )
         simulator = opened(environment, who, world, batch)
         acts = jax.tree.map(lambda x: np.asarray(x).reshape(draws, batch, *x.shape[1:]), noise(key))
         luck = np.asarray(seeds(key)).astype(np.uint64)

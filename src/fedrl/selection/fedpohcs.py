@@ -41,7 +41,7 @@ def fedpohcs(
     rounding: float = 0.1,
     sweeps: int = 100,
     phases: Literal[1, 2] = 2,
-    advantage: Literal["gae", "model"] = "gae",
+    advantage: str = "gae",
 ) -> BuildSelection:
     """The candidates with the largest Delta_n (Eq. 23), from tabular models of what they remember (§4.2).
 

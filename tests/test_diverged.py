@@ -1,0 +1,88 @@
+"""An arm whose parameters run away is said to have diverged, on every engine, and the recipe goes on to its verdict."""
+
+import json
+import sys
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import cloudpickle
+import gymnasium
+import numpy as np
+import pytest
+
+import fedrl
+from fedrl.algorithms.fedavg import pavg
+from fedrl.engines import processes as workers
+from fedrl.engines.one_at_a_time import one_at_a_time
+from fedrl.engines.processes import processes
+from fedrl.environments.errors import Diverged
+from fedrl.federation import Federation
+from fedrl.policies.mlp import mlp
+from fedrl.recipes import recipe, running
+from fedrl.recipes.recipe import Arm, Claim
+from fedrl.recipes.xie2025 import _claims as says
+from fedrl.records import folder, log
+from fedrl.records.measure import sampled_return
+
+ROUNDS = 3
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _workers():
+    """They cannot import this module, so what is defined here travels whole, as from a user's script."""
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    yield
+    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
+    workers.stop()
+
+
+@dataclass(frozen=True)
+class Config:
+    pass
+
+
+def carts() -> Federation:
+    return fedrl.gymnasium(lambda client_id: gymnasium.make("CartPole-v1", max_episode_steps=20), clients=2)
+
+
+def method(eta: float):
+    return pavg(eta=eta, local_steps=1, horizon=5, policy=mlp(4))
+
+
+def build(config: Config) -> dict[str, Arm]:
+    return {
+        name: Arm(method(eta), carts(), ROUNDS, one_at_a_time(), sampled_return(1))
+        for name, eta in (("wild", 1e38), ("tame", 1e-3))
+    }
+
+
+def claims(config: Config, arms: dict) -> list[Claim]:
+    return [says.ends_above(arms, "tame", "wild"), says.learns_faster(arms, "tame", "wild")]
+
+
+@pytest.mark.parametrize("engine", [one_at_a_time, lambda: processes(1)], ids=["one at a time", "processes"])
+def test_it_is_named(engine):
+    with pytest.raises(Diverged, match="client 0: the policy's parameters are no longer finite; take smaller steps"):
+        fedrl.train(method(1e38), carts(), rounds=ROUNDS, engine=engine(), measure=sampled_return(1), warn=print)
+
+
+def test_the_recipe_goes_on(tmp_path, monkeypatch):
+    module = SimpleNamespace(
+        PAPER="none", SHOWS="what becomes of it", MINUTES=0.1, SEEDS=2, PAPER_SIZE={}, Config=Config, build=build,
+        claims=claims,
+    )  # fmt: skip
+    monkeypatch.setattr(recipe, "load", lambda name: module)
+    warned: list[str] = []
+    order = running.order("wild", seeds=2)
+    with folder.claim(tmp_path / "run", order.plain(), resume=False) as place:
+        running.run(order, place, warn=warned.append)
+    assert warned[0].startswith("wild diverged (client 0: the policy's parameters")
+    rows = log.read(tmp_path / "run" / "arms" / "wild" / "log.jsonl")
+    assert rows[-1]["diverged"]
+    assert rows[-1]["round"] == ROUNDS
+    verdict = json.loads((tmp_path / "run" / "verdict.json").read_text())
+    assert [claim["verdict"] for claim in verdict] == ["undecided", "undecided"]
+    found = running.outcomes(order, tmp_path / "run")
+    assert np.isnan(found["wild"].final()).all()
+    assert np.isfinite(found["tame"].final()).all()
+    assert (tmp_path / "run" / "figures" / "return.png").exists()
