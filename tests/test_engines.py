@@ -14,6 +14,7 @@ from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments import random_mdp
 from fedrl.federation import Federation
+from fedrl.local.ascent import steps_along
 from fedrl.local.reinforce import reinforce
 from fedrl.records.measure import exact_return
 from fedrl.selection.participation import uniform, weighted
@@ -31,10 +32,10 @@ METHODS = {
     "FedSVRPG-M": fedsvrpg_m(beta=0.3, first_batch=3, **STEPS, **SAMPLING),
     "FedSVRPG-M, lambda != eta K": fedsvrpg_m(beta=0.3, server_step=0.4, **STEPS, **SAMPLING),
     "Fed-Q-learning": fed_q_learning(samples=40, **STEPS),
-    "alone": alone(reinforce(**SAMPLING), **STEPS),
+    "alone": alone(steps_along(reinforce(**SAMPLING), **STEPS)),
     "uniform 3 of 5": pavg(**STEPS, **SAMPLING, participation=uniform(3)),
     "weighted 3 of 5": fedsvrpg_m(beta=0.5, **STEPS, **SAMPLING, participation=weighted(3)),
-    "alone, 2 of 5": alone(reinforce(**SAMPLING), **STEPS, participation=uniform(2)),
+    "alone, 2 of 5": alone(steps_along(reinforce(**SAMPLING), **STEPS), participation=uniform(2)),
 }
 
 

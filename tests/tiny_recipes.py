@@ -12,6 +12,7 @@ from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments import cart_pole, mountain_car
 from fedrl.federation import Federation
+from fedrl.local.ascent import steps_along
 from fedrl.local.reinforce import reinforce
 from fedrl.policies.mlp import mlp
 from fedrl.recipes import recipe, running
@@ -42,7 +43,7 @@ def build(config: Config) -> dict[str, Arm]:
     carts = Federation(cart_pole.environment(limit=60), cart_pole.evenly(3, "half_length", 0.3, 0.9))
     return {
         "PAvg": Arm(pavg(**STEP, horizon=5), carts, 2, one_at_a_time(), look),
-        "alone": Arm(alone(reinforce(horizon=5, batch=1), **STEP), carts, 2, one_at_a_time(), look),
+        "alone": Arm(alone(steps_along(reinforce(horizon=5, batch=1), **STEP)), carts, 2, one_at_a_time(), look),
     }
 
 

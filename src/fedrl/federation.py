@@ -14,7 +14,7 @@ from fedrl.environments import finite
 from fedrl.environments.protocol import Environment, Host
 from fedrl.keys import Key
 from fedrl.trees import Tree
-from fedrl.types import Client, Cohort
+from fedrl.types import Algorithm, Client, Cohort
 
 HELD = 4096  # drawn worlds of up to this many clients are kept in memory; of more, drawn anew when a client is asked
 
@@ -31,6 +31,7 @@ class Clients(NamedTuple):
     key: Key  # where drawn worlds come from
     worlds: Tree  # a stack, or () where they are shared by all seeds or drawn on demand
     memory: Tree  # a stack
+    scene: Tree = ()  # the world they meet in, where they do
 
     def keeping(self, asked: Cohort, memory: Tree) -> "Clients":
         """With the memories that those asked came back with; () says that theirs are as they were."""
@@ -85,13 +86,16 @@ class Federation:
         """What every seed has in common, as an argument of the compiled program."""
         return jax.tree.map(jnp.asarray, self.settings if self.drawn else self.worlds)
 
-    def enrol(self, shared: Tree, key: Key, memory: Callable[[Array, Key], Tree]) -> Clients:
+    def enrol(self, shared: Tree, key: Key, algorithm: Algorithm) -> Clients:
         """The clients of the seed `key`, with what they start with."""
         ids = jnp.arange(self.count, dtype=jnp.int32)
         world_key = keys.of(key, "worlds")
         worlds = self.draw(shared, world_key, ids) if self.drawn and self.count <= HELD else ()
-        kept = jax.eval_shape(memory, jnp.int32(0), key)
-        return Clients(world_key, worlds, jax.vmap(lambda i: memory(i, key))(ids) if jax.tree.leaves(kept) else kept)
+        kept = jax.eval_shape(algorithm.memory, jnp.int32(0), key)
+        stack = jax.vmap(lambda i: algorithm.memory(i, key))(ids) if jax.tree.leaves(kept) else kept
+        clients = Clients(world_key, worlds, stack)
+        first = trees.take(self.rows(shared, clients, ids[:1]).world, jnp.int32(0))
+        return clients._replace(scene=algorithm.scene(first, keys.of(key, "scene")))
 
     def draw(self, settings: Tree, world_key: Key, ids: Array) -> Tree:
         assert callable(self.worlds)

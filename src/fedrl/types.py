@@ -47,6 +47,8 @@ class LocalUpdate(NamedTuple):
         True  # False: even a batching engine takes clients one by one (loops whose length hangs on the data)
     )
     traced: bool = True  # False: `sample` runs simulators and cannot be compiled; everything else can
+    together: bool = False  # True: clients meet in one world, and `sample` is of all of them at once:
+    #                         (stack of local, stack of clients, scene, key) -> stack of seen, scene
 
 
 class Channel(NamedTuple):
@@ -66,6 +68,7 @@ class Exchange(NamedTuple):
     combine: Callable  # (stack of uploads, cohort)       -> aggregate
     receive: Callable  # (server, aggregate, cohort, key) -> server, metrics
     channel: Channel
+    mix: Callable | None = None  # (stack of directions, cohort) -> stack: what clients tell each other before each step
 
 
 class Policy(NamedTuple):
@@ -81,6 +84,7 @@ class Policy(NamedTuple):
     action: Callable  # (choice)                  -> action
     log_probs: Callable  # (theta, obs, choice)   -> [..., k] log-probabilities of the k decisions that make up a choice
     entropy: Callable | None = None  # (theta, obs) -> [...] in closed form
+    tsallis: Callable | None = None  # (theta, obs, q) -> [...] Tsallis entropy S_q in closed form, `entropy` at q = 1
     kl: Callable | None = None  # (theta, other, obs) -> [...] KL(theta || other) in closed form
     table: Callable | None = None  # (theta) -> [states, choices, k] log-probabilities, where observations are finite
     host: Callable | None = None  # (theta, obs [B], noise [B]) -> choice, action: `sample` for NumPy, many at a time
@@ -100,3 +104,4 @@ class Algorithm(NamedTuple):
     opening: tuple[Exchange, ...] = ()  # played once, before the first round
     memory: Callable = lambda client_id, key: ()  # (client_id, key) -> what a client starts with
     theta_of: Callable = lambda answer, client: answer  # the parameters this client acts with
+    scene: Callable = lambda world, key: ()  # (world, key) -> the world clients meet in, as it is at the start

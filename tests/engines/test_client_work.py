@@ -30,7 +30,7 @@ def test_in_pieces(steps_of):
     learner = steps_along(reinforce(horizon=10, batch=2), eta=0.1, local_steps=3, steps_of=steps_of)
     algorithm = fedavg(learner)(where)
     server = algorithm.init(keys.of_seed(0))
-    clients = where.enrol(where.shared(), keys.of_seed(0), algorithm.memory)
+    clients = where.enrol(where.shared(), keys.of_seed(0), algorithm)
     (whole,) = algorithm.exchanges
     asked = whole.choose(server, ROUND)
     acts = []

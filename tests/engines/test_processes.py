@@ -23,6 +23,7 @@ from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
 from fedrl.environments.errors import WorldError
+from fedrl.local.ascent import steps_along
 from fedrl.local.reinforce import reinforce
 from fedrl.records.measure import exact_return, sampled_return
 from fedrl.selection.fedpohcs import fedpohcs
@@ -48,7 +49,7 @@ def lakes():
 
 TRACED = {
     "with an opening": (fedsvrpg_m(beta=0.3, first_batch=3, **STEPS, **SAMPLING), [2]),
-    "with memories": (alone(reinforce(**SAMPLING), **STEPS), [1, 4]),
+    "with memories": (alone(steps_along(reinforce(**SAMPLING), **STEPS)), [1, 4]),
     "with reports": (fedavg(remembering(), selection=fedpohcs(4, 2, sweeps=20)), [2]),
     "with reports riding along": (fedavg(remembering(), selection=fedpohcs(4, 2, sweeps=20, phases=1)), [2]),
 }

@@ -1,67 +1,85 @@
-"""Going alone: every client trains its own policy and nothing is exchanged. The baseline a federation must beat."""
+"""Going alone: every client trains its own policy and nothing is exchanged. The baseline a federation must beat.
 
-from typing import NamedTuple
+In a world where clients meet this is independent reinforcement learning, IRL (Xu et al. 2024).
+"""
 
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
 from jax import Array
 
+from fedrl import trees
 from fedrl.aggregation.mean import stack
-from fedrl.algorithms.fedavg import Method
-from fedrl.environments.protocol import Environment
+from fedrl.algorithms.fedavg import Method, Model, warm_up
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
-from fedrl.local.ascent import BuildDirection, ascend
-from fedrl.policies.softmax import softmax_table
+from fedrl.local.learner import BuildLearner, within
 from fedrl.selection.participation import Participation, everyone
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, BuildPolicy, Exchange
+from fedrl.types import Algorithm, Client, Exchange, LocalUpdate
 
 
 class Own(NamedTuple):
-    """What a client keeps: its own parameters."""
+    """What a client keeps: its own parameters, how often it has trained, and what the learner keeps."""
 
     theta: Tree
+    round: Array
+    memory: Tree
 
 
-def alone(
-    direction: BuildDirection,
-    *,
-    eta: float,
-    local_steps: int,
-    policy: BuildPolicy = softmax_table(),
-    participation: Participation = everyone(),
-) -> Method:
+def alone(learner: BuildLearner, *, participation: Participation = everyone()) -> Method:
     """The local steps of `fedavg` without its server: parameters stay in the client's memory."""
 
     def build(federation: Federation) -> Algorithm:
-        acting = policy(federation.environment)
+        learns = learner(federation.environment)
 
         def memory(client_id: Array, key: Key) -> Own:
-            return Own(acting.init(key))
+            return Own(learns.init(key), jnp.zeros((), jnp.int32), learns.memory(client_id, key))
 
         train = Exchange(
             name="train",
             choose=participation(federation),
             send=lambda server, client_id: (),
-            local=ascend(
-                direction(federation.environment, acting),
-                eta=eta,
-                local_steps=local_steps,
-                theta_of=lambda message, client: client.memory.theta,
-                finish=lambda local, client: ((), Own(local.theta)),
-                traced=isinstance(federation.environment, Environment),
-            ),
+            local=_at_home(learns.local, trains=True),
             combine=stack,
             receive=lambda server, nothing, cohort, key: (server, {}),
             channel=plain,
         )
+        opening = warm_up(federation, learns._replace(opening=tuple(_at_home(x, trains=False) for x in learns.opening)))
         return Algorithm(
             init=lambda key: (),
             exchanges=(train,),
             answer=lambda server: (),
-            policy=acting,
+            policy=learns.policy,
+            opening=tuple(e._replace(send=lambda server, client_id: ()) for e in opening),
             memory=memory,
-            theta_of=lambda answer, client: client.memory.theta,
+            theta_of=lambda answer, client: learns.acts_with(client.memory.theta, _inside(client)),
+            scene=learns.scene,
         )
 
     return build
+
+
+def _inside(client: Client) -> Client:
+    """The client as its learner knows it."""
+    return client._replace(memory=client.memory.memory)
+
+
+def _at_home(local: LocalUpdate, *, trains: bool) -> LocalUpdate:
+    """`local` from the client's own parameters, to which its displacement is then added."""
+
+    def start(message: Any, client: Client, key: Key) -> Any:
+        return local.start(Model(client.memory.theta, client.memory.round), _inside(client), key)
+
+    def finish(state: Any, client: Client) -> tuple[Tree, Own, Array]:
+        displacement, kept, env_steps = local.finish(state, _inside(client))
+        own = client.memory
+        if jax.tree.leaves(kept):
+            own = own._replace(memory=kept)
+        if trains:
+            own = own._replace(theta=trees.add(own.theta, displacement), round=own.round + 1)
+        return (), own, env_steps
+
+    return within(local, _inside)._replace(start=start, finish=finish)

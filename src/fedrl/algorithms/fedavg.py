@@ -57,7 +57,9 @@ def fedavg(
             theta = trees.add(server.theta, trees.scale(server_step, displacement))
             kept = chooser.file(server.selection, reports, cohort)
             norm = {"update_norm": trees.squared_norm(displacement) ** 0.5}
-            return Model(confine(theta) if confine else theta, server.round + 1, kept), norm | chooser.seen(cohort)
+            return Model(confine(theta) if confine else theta, server.round + 1, kept), norm | chooser.seen(
+                cohort, reports
+            )
 
         train = Exchange(
             name="train",
@@ -76,6 +78,7 @@ def fedavg(
             opening=warm_up(federation, learns),
             memory=learns.memory,
             theta_of=learns.acts_with,
+            scene=learns.scene,
         )
 
     return build

@@ -8,11 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedrl import keys
+from fedrl import keys, lock_step
 from fedrl.engines import client_work
 from fedrl.engines.engine import Engine, Play, State, blank
 from fedrl.federation import Federation
 from fedrl.keys import Key
+from fedrl.lock_step import Lifted
 from fedrl.round import server_half
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Client, Cohort, Exchange, Metrics, Server
@@ -34,9 +35,10 @@ def driven(hire: Callable[[tuple[Exchange, ...]], Crew]) -> Engine:
         exchanges = (*algorithm.opening, *algorithm.exchanges, measure)
         crew = hire(exchanges)
         halves = {e.name: _compile(e) for e in exchanges}
+        in_step = {e.name: lock_step.lock_step(e, LIFTED) for e in exchanges if lock_step.needed(e)}
         rows_of = jax.jit(lambda clients, ids: federation.rows(shared, clients, ids))
         create = jax.jit(algorithm.init)
-        enrol = jax.jit(lambda key: federation.enrol(shared, key, algorithm.memory))
+        enrol = jax.jit(lambda key: federation.enrol(shared, key, algorithm))
         unmeasured = _unmeasured(measure, federation, shared)
 
         def exchange_once(exchange: Exchange, state: State, key: Key) -> tuple[State, Metrics]:
@@ -44,9 +46,15 @@ def driven(hire: Callable[[tuple[Exchange, ...]], Crew]) -> Engine:
             key = keys.of(key, exchange.name)
             asked = choose(state.server, keys.of(key, "choose"))
             rows = rows_of(state.clients, asked.ids)
-            uploads, memory, env_steps = crew.perform(exchange, state.server, rows, asked, key)
+            if exchange.name in in_step:
+                uploads, memory, env_steps, scene = in_step[exchange.name](
+                    state.server, rows, state.clients.scene, asked, key
+                )
+            else:
+                uploads, memory, env_steps = crew.perform(exchange, state.server, rows, asked, key)
+                scene = state.clients.scene
             server, seen = server_part(state.server, uploads, asked, key)
-            clients = state.clients.keeping(asked, memory)
+            clients = state.clients.keeping(asked, memory)._replace(scene=scene)
             return State(state.key, server, clients), _named(exchange, seen, asked, env_steps)
 
         def begin(seed: int) -> tuple[State, Metrics]:
@@ -102,6 +110,20 @@ def unstacked(stack: Tree) -> list:
 
 def row(stack: Tree, i: int) -> Tree:
     return jax.tree.map(lambda x: x[i], stack)
+
+
+def _each(function: Callable, traced: bool = True) -> Callable:
+    one = jax.jit(function) if traced else function
+    return lambda common, stack: stacked([one(common, item) for item in unstacked(stack)])
+
+
+def _repeat(count: int, body: Callable, carry: Tree) -> Tree:
+    for y in range(count):
+        carry = body(jnp.int32(y), carry)
+    return carry
+
+
+LIFTED = Lifted(_each, jax.jit, _repeat)  # one client after the other, in this process: they wait for each other anyway
 
 
 def _compile(exchange: Exchange) -> tuple[Any, Any]:

@@ -15,11 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedrl import keys, trees
+from fedrl import keys, lock_step, trees
 from fedrl.engines import cache
 from fedrl.engines.engine import Engine, Play, State, blank
 from fedrl.federation import Clients, Federation
 from fedrl.keys import Key
+from fedrl.lock_step import Lifted
 from fedrl.round import Heard, client_half, play_exchange, play_round, seam
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Cohort, Exchange, Metrics, Server
@@ -47,7 +48,7 @@ def fused(over: str = "map", *, lanes: int = 640) -> Engine:
             return _execute(federation, shared, _each(over, lanes), _each("map", lanes))
 
         def begin(shared: Tree, key: Key) -> tuple[State, Metrics]:
-            server, clients = algorithm.init(keys.of(key, "init")), federation.enrol(shared, key, algorithm.memory)
+            server, clients = algorithm.init(keys.of(key, "init")), federation.enrol(shared, key, algorithm)
             metrics: Metrics = {}
             for exchange in algorithm.opening:
                 server, clients, seen = play_exchange(
@@ -111,6 +112,10 @@ def _execute(federation: Federation, shared: Tree, together: Callable, in_turn: 
 
     def execute(exchange: Exchange, server: Server, clients: Clients, asked: Cohort, key: Key) -> Heard:
         rows = seam(federation.rows(shared, clients, asked.ids))
+        if lock_step.needed(exchange):
+            done = lock_step.lock_step(exchange, _lifted(together))(server, rows, clients.scene, asked, key)
+            after = clients.keeping(asked, done.memory)._replace(scene=done.scene)
+            return Heard(done.uploads, asked, after, done.env_steps)
         slots = jnp.arange(asked.ids.shape[0], dtype=jnp.int32)
         each = together if exchange.local.batched else in_turn
         uploads, memory, env_steps = each(
@@ -119,6 +124,16 @@ def _execute(federation: Federation, shared: Tree, together: Callable, in_turn: 
         return Heard(uploads, asked, clients.keeping(asked, memory), env_steps)
 
     return execute
+
+
+def _lifted(together: Callable) -> Lifted:
+    def each(function: Callable, traced: bool = True) -> Callable:
+        return lambda common, stack: together(lambda row: function(common, row), stack)
+
+    def repeat(count: int, body: Callable, carry: Tree) -> Tree:
+        return jax.lax.fori_loop(0, count, body, carry)
+
+    return Lifted(each, lambda function: function, repeat)
 
 
 def _each(over: str, lanes: int) -> Callable:

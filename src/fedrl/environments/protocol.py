@@ -47,6 +47,10 @@ class Environment(NamedTuple):
     actions: Space
     gamma: float
     limit: int = 0  # the most steps an episode of any world may take; 0: it ends by discounting only
+    agents: int = (
+        0  # 0: a client has a world to itself. m: m clients meet in one, and observations, actions and rewards
+    )
+    #                  have a leading axis of m, while `done` and `cut` are of the world; `observations`, `actions` are one's
 
 
 class Simulator(Protocol):
@@ -71,6 +75,7 @@ class Host(NamedTuple):
     actions: Space
     gamma: float
     limit: int = 0
+    agents: int = 0  # as of an Environment
 
 
 def finite_sizes(environment: Environment | Host) -> tuple[int, int]:

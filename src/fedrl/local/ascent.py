@@ -20,6 +20,8 @@ class Direction(NamedTuple):
 
     sample: Callable  # (theta, message, client, key)       -> seen
     learn: Callable  # (theta, message, seen, client, key) -> tree like theta, environment steps taken
+    together: bool = False  # `sample` as in a LocalUpdate: of all clients at once, with (scene, key) at its end
+    scene: Callable = lambda world, key: ()
 
 
 BuildDirection = Callable[[Any, Policy], Direction]  # (environment, policy)
@@ -50,8 +52,8 @@ def ascend(
     def start(message: Tree, client: Client, key: Key) -> Ascent:
         return Ascent(theta_of(message, client), message, jnp.zeros((), jnp.int32))
 
-    def sample(local: Ascent, client: Client, key: Key) -> Tree:
-        return direction.sample(local.theta, local.message, client, key)
+    def sample(local: Ascent, client: Client, *rest: Tree) -> Tree:
+        return direction.sample(local.theta, local.message, client, *rest)
 
     def estimate(local: Ascent, seen: Tree, client: Client, key: Key) -> tuple[Tree, Ascent]:
         tree, steps = direction.learn(local.theta, local.message, seen, client, key)
@@ -66,7 +68,15 @@ def ascend(
         return *finish(local, client), local.env_steps
 
     return LocalUpdate(
-        start, sample, estimate, apply, finished, max_steps=local_steps, steps_of=steps_of, traced=traced
+        start,
+        sample,
+        estimate,
+        apply,
+        finished,
+        max_steps=local_steps,
+        steps_of=steps_of,
+        traced=traced,
+        together=direction.together,
     )
 
 
@@ -82,13 +92,14 @@ def steps_along(
 
     def build(environment: Environment | Host) -> Learner:
         acting = policy(environment)
+        along = direction(environment, acting)
         local = ascend(
-            direction(environment, acting),
+            along,
             eta=eta,
             local_steps=local_steps,
             steps_of=steps_of,
             traced=isinstance(environment, Environment),
         )
-        return Learner(acting, acting.init, local)
+        return Learner(acting, acting.init, local, scene=along.scene)
 
     return build

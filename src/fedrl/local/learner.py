@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fedrl.types import LocalUpdate, Policy
+from fedrl.types import Client, LocalUpdate, Policy
 
 
 class Learner(NamedTuple):
@@ -18,6 +18,18 @@ class Learner(NamedTuple):
     advantages: Callable | None = None  # (theta, client) -> [B, T] of the choices it remembers, estimated at theta
     loss: Callable | None = None  # (theta, client) -> loss at theta on what it remembers; its gradient is the learner's
     opening: tuple = ()  # local updates played by every client once, before the first round; upload nothing
+    scene: Callable = lambda world, key: ()  # (world, key) -> the world clients meet in, as it is at the start
 
 
 BuildLearner = Callable[[Any], Learner]  # (environment)
+
+
+def within(local: LocalUpdate, inside: Callable[[Client], Client]) -> LocalUpdate:
+    """`local` as part of something that keeps more of a client: it sees the client that `inside` gives."""
+    return local._replace(
+        start=lambda message, client, key: local.start(message, inside(client), key),
+        sample=lambda state, client, *rest: local.sample(state, inside(client), *rest),
+        estimate=lambda state, seen, client, key: local.estimate(state, seen, inside(client), key),
+        apply=lambda state, direction, client: local.apply(state, direction, inside(client)),
+        finish=lambda state, client: local.finish(state, inside(client)),
+    )

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from jax import Array
 
 from fedrl.keys import Key
-from fedrl.local.learner import BuildLearner, Learner
+from fedrl.local.learner import BuildLearner, Learner, within
 from fedrl.local.ppo_records import Theta
 from fedrl.trees import Tree
 from fedrl.types import Client, LocalUpdate
@@ -42,13 +42,7 @@ def own_critic(learner: BuildLearner) -> BuildLearner:
                 upload, kept, env_steps = local.finish(state, inside(client))
                 return getattr(upload, "actor", upload), Home(kept, state.theta.critic), env_steps
 
-            return local._replace(
-                start=start,
-                sample=lambda state, client, key: local.sample(state, inside(client), key),
-                estimate=lambda state, seen, client, key: local.estimate(state, seen, inside(client), key),
-                apply=lambda state, direction, client: local.apply(state, direction, inside(client)),
-                finish=finish,
-            )
+            return within(local, inside)._replace(start=start, finish=finish)
 
         return Learner(
             inner.policy,
@@ -57,6 +51,7 @@ def own_critic(learner: BuildLearner) -> BuildLearner:
             memory=memory,
             acts_with=acts_with,
             opening=tuple(at_home(local) for local in inner.opening),
+            scene=inner.scene,
         )
 
     return build

@@ -14,7 +14,8 @@ from fedrl import trees
 from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
 from fedrl.local.ascent import BuildDirection, Direction
-from fedrl.rollouts.episodes import Trajectory, env_steps, sampler
+from fedrl.rollouts.contact import contact
+from fedrl.rollouts.episodes import Trajectory, env_steps
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
 
@@ -27,14 +28,17 @@ def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: f
     """
 
     def build(environment: Environment, policy: Policy) -> Direction:
-        act = sampler(environment, policy, horizon=horizon, batch=batch)
+        touch = contact(environment, policy, lambda theta, client: theta, horizon=horizon, batch=batch)
 
         def learn(theta: Tree, message: Tree, seen: Trajectory, client: Client, key: Key) -> tuple[Tree, Array]:
             to_go = reward_to_go(environment, policy, theta, seen, lam=lam, bit_discount=bit_discount)
             weight = jnp.full((batch,), 1.0 / batch, to_go.dtype)
             return scores(policy, theta, seen, to_go)(theta, weight), env_steps(seen)
 
-        return Direction(lambda theta, message, client, key: act(theta, client, key), learn)
+        def sample(theta: Tree, message: Tree, client: Client, *rest: Tree) -> Tree:
+            return touch.sample(theta, client, *rest)
+
+        return Direction(sample, learn, touch.together, touch.scene)
 
     return build
 

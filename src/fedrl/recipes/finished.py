@@ -60,7 +60,7 @@ def _like(arm: Arm, algorithm: Algorithm, seeds: int) -> State:
 
     def begin(seed: Array) -> State:
         key = jax.random.key(seed)
-        clients = federation.enrol(federation.shared(), key, algorithm.memory)
+        clients = federation.enrol(federation.shared(), key, algorithm)
         return State(key, algorithm.init(keys.of(key, "init")), clients)
 
     return jax.tree.map(_blank, jax.eval_shape(jax.vmap(begin), jax.ShapeDtypeStruct((seeds,), jnp.uint32)))

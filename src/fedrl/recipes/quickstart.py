@@ -22,6 +22,7 @@ from fedrl.engines.fused import fused
 from fedrl.environments import finite, seven_state
 from fedrl.federation import Federation
 from fedrl.keys import of_seed
+from fedrl.local.ascent import steps_along
 from fedrl.local.reinforce import reinforce
 from fedrl.plots import curves
 from fedrl.recipes import judging
@@ -65,7 +66,7 @@ def build(config: Config) -> dict[str, Arm]:
 
     samples = config.horizon * config.batch
     return {
-        OWN: arm(alone(reinforce(**sampling), eta=eta, local_steps=steps)),
+        OWN: arm(alone(steps_along(reinforce(**sampling), eta=eta, local_steps=steps))),
         PLAIN: arm(fed_q_learning(eta=config.q_eta, local_steps=steps, samples=samples)),
         "PAvg (averaged policies)": arm(pavg(eta=eta, local_steps=steps, **sampling)),
         AWARE: arm(rs_fedpg(eta=eta, local_steps=steps, lam=config.lam, **sampling)),

@@ -13,7 +13,9 @@ from fedrl.environments.protocol import Environment, Host
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
-from fedrl.rollouts.episodes import MOST_STEPS, Trajectory, sampler
+from fedrl.rollouts.contact import contact
+from fedrl.rollouts.episodes import MOST_STEPS, Trajectory
+from fedrl.rollouts.meetings import Scene
 from fedrl.selection.participation import Choose, Participation, everyone
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate
@@ -54,11 +56,13 @@ class _Look(NamedTuple):
 
 
 def sampled_return(
-    episodes: int = 10, participation: Participation = everyone(), *, horizon: int | None = None
+    episodes: int = 10, participation: Participation = everyone(), *, horizon: int | None = None, per_step: bool = False
 ) -> Measure:
     """Mean undiscounted return of `episodes` episodes of each client, acting as in training (papers 000 and 004).
 
-    `horizon` cuts episodes; by default they go on to the environment's own limit. The draws are the same in every round.
+    `horizon` cuts episodes; by default they go on to the environment's own limit. `per_step` divides by it: of a reward
+    that is a normalised speed this is the mean speed of the epoch, nothing being earned after a crash (paper 001). The
+    draws are the same in every round. Clients that meet in one world are all in it, each with its own parameters.
     """
 
     def build(algorithm: Algorithm, federation: Federation) -> Exchange:
@@ -66,18 +70,35 @@ def sampled_return(
         most = horizon or environment.limit or (MOST_STEPS if isinstance(environment, Host) else 0)
         if not most:
             raise ValueError("this environment has no time limit; say how long to look: sampled_return(horizon=1000)")
-        act = sampler(environment, algorithm.policy, horizon=most, batch=episodes)
+        touch = contact(
+            environment,
+            algorithm.policy,
+            lambda local, client: algorithm.theta_of(local.answer, client),
+            horizon=most,
+            batch=episodes,
+        )
 
-        def sample(local: _Look, client: Client, key: Key) -> Trajectory:
-            return act(algorithm.theta_of(local.answer, client), client, key)
+        def afresh(local: _Look, clients: Client, scene: Scene, key: Key) -> tuple[Trajectory, Scene]:
+            """Epochs of their own: the world in which clients train stays as it is."""
+            first = jax.tree.map(lambda x: x[0], clients.world)
+            return touch.sample(local, clients, touch.scene(first, key), key)[0], scene
+
+        def returned(local: _Look, seen: Trajectory, client: Client, key: Key) -> tuple[Array, _Look]:
+            reward = seen.reward
+            if touch.together:  # the world went on after its first epoch
+                over = (seen.done | seen.cut).astype(jnp.int32)
+                reward = jnp.where(jnp.cumsum(over, axis=1) - over == 0, reward, jnp.zeros_like(reward))
+            earned = jnp.mean(jnp.sum(reward, axis=1))
+            return earned / most if per_step else earned, local
 
         local = LocalUpdate(
             start=lambda answer, client, key: _Look(answer, jnp.zeros(())),
-            sample=sample,
-            estimate=lambda local, seen, client, key: (jnp.mean(jnp.sum(seen.reward, axis=1)), local),
+            sample=afresh if touch.together else touch.sample,
+            estimate=returned,
             apply=lambda local, returned, client: local._replace(returned=returned),
             finish=lambda local, client: (local.returned, (), jnp.zeros((), jnp.int32)),
             traced=isinstance(environment, Environment),
+            together=touch.together,
         )
         return _exchange(algorithm, local, participation(federation))
 

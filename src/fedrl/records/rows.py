@@ -28,7 +28,7 @@ def wire_bytes(exchange: Exchange, algorithm: Algorithm, federation: Federation)
     def trip(server: Any, key: Any) -> tuple[Any, Any]:
         asked = exchange.choose(server, key)
         shared = federation.shared()
-        clients = federation.enrol(shared, key, algorithm.memory)
+        clients = federation.enrol(shared, key, algorithm)
         client = trees.take(federation.rows(shared, clients, asked.ids[:1]), jnp.int32(0))
         message = exchange.send(server, client.id)
         local = exchange.local.start(message, client, key)

@@ -33,6 +33,11 @@ def sampler(
     environment: Environment | Host, policy: Policy, *, horizon: int, batch: int, restart: bool = False
 ) -> Sampler:
     """`batch` rows of at most `horizon` steps. restart=True begins a new episode wherever one ends, so that all count."""
+    if environment.agents:
+        raise ValueError(
+            f"{environment.agents} clients meet in this world, and this learner acts in a world of its own; "
+            "use PPO, TRPO, TAC or reinforce"
+        )
     if horizon < 1 or batch < 1:
         raise ValueError(f"a roll-out wants horizon and batch of at least 1, got horizon={horizon}, batch={batch}")
     if isinstance(environment, Host):

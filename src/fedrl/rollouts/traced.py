@@ -1,5 +1,6 @@
 """Roll-outs inside a compiled program: one `lax.scan` over time, `vmap` over the batch."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,6 +13,14 @@ from fedrl.keys import Key
 from fedrl.rollouts.episodes import Trajectory
 from fedrl.trees import Tree
 from fedrl.types import Policy
+
+
+def drawn(noise: Callable, key: Key, horizon: int, batch: int, hold: int = 1) -> Any:
+    """Noise [T, B, ...], each draw held for so many steps."""
+    count = -(-horizon // hold)
+    flat = noise(key, (count * batch,))  # drawn flat: compiled and computed faster
+    stack = jax.tree.map(lambda x: x.reshape(count, batch, *x.shape[1:]), flat)
+    return stack if hold == 1 else jax.tree.map(lambda x: jnp.repeat(x, hold, axis=0)[:horizon], stack)
 
 
 def rollout(
@@ -29,15 +38,8 @@ def rollout(
     place, acting = environment.prepare(world), policy.prepare(theta)
     first = environment.noise(keys.of(key, "reset"), (batch,))
 
-    def drawn(noise: Any, word: str, hold: int = 1) -> Any:
-        """Noise [T, B, ...], each draw held for so many steps."""
-        count = -(-horizon // hold)
-        flat = noise(keys.of(key, word), (count * batch,))  # drawn flat: compiled and computed faster
-        stack = jax.tree.map(lambda x: x.reshape(count, batch, *x.shape[1:]), flat)
-        return stack if hold == 1 else jax.tree.map(lambda x: jnp.repeat(x, hold, axis=0)[:horizon], stack)
-
-    moves, again = drawn(environment.noise, "move"), drawn(environment.noise, "again")
-    acts = drawn(policy.noise, "act", policy.hold)
+    moves, again = (drawn(environment.noise, keys.of(key, word), horizon, batch) for word in ("move", "again"))
+    acts = drawn(policy.noise, keys.of(key, "act"), horizon, batch, policy.hold)
 
     def step(
         state: Any, alive: Array, last: Array, move: Any, act: Any, new: Any

@@ -121,12 +121,12 @@ def two_phase(
     return build
 
 
-def chosen(federation: Federation) -> Callable[[Cohort], Metrics]:
+def chosen(federation: Federation) -> Callable[[Cohort, Tree], Metrics]:
     """Who trained, as zeros and ones [N] under "train/chosen"; nothing in federations too large to list."""
     by_client = _by_client(federation)
     if federation.count > MOST_CLIENTS:
-        return lambda asked: {}
-    return lambda asked: {"chosen": by_client(asked, asked.present.astype(jnp.float32))}
+        return lambda asked, reports: {}
+    return lambda asked, reports: {"chosen": by_client(asked, asked.present.astype(jnp.float32))}
 
 
 def _by_client(federation: Federation) -> Callable[[Cohort, Array], Array]:

@@ -16,7 +16,7 @@ class Selection(NamedTuple):
         lambda local, client: ()
     )  # (local, client) -> report that rides in the upload of one-phase methods
     file: Callable[[Any, Any, Cohort], Any] = lambda state, reports, cohort: state  # -> what is remembered after
-    seen: Callable[[Cohort], Metrics] = lambda cohort: {}  # -> metrics of "train", e.g. who was chosen
+    seen: Callable[[Cohort, Any], Metrics] = lambda cohort, reports: {}  # -> metrics of "train", e.g. who was chosen
 
 
 BuildSelection = Callable[[Federation, Learner], Selection]
