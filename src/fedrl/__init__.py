@@ -5,15 +5,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedrl.environments.gym import gymnasium
+    from fedrl.environments.parallel import pettingzoo
     from fedrl.federation import Federation
     from fedrl.training import Run, train
 
-__all__ = ["Federation", "Run", "gymnasium", "train"]
+__all__ = ["Federation", "Run", "gymnasium", "pettingzoo", "train"]
 
 _HOME = {
     "Federation": "fedrl.federation",
     "Run": "fedrl.training",
     "gymnasium": "fedrl.environments.gym",
+    "pettingzoo": "fedrl.environments.parallel",
     "train": "fedrl.training",
 }
 

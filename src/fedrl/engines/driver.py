@@ -113,8 +113,9 @@ def row(stack: Tree, i: int) -> Tree:
 
 
 def _each(function: Callable, traced: bool = True) -> Callable:
-    one = jax.jit(function) if traced else function
-    return lambda common, stack: stacked([one(common, item) for item in unstacked(stack)])
+    if traced:
+        return jax.jit(lambda common, stack: jax.lax.map(lambda row: function(common, row), stack))
+    return lambda common, stack: stacked([function(common, item) for item in unstacked(stack)])
 
 
 def _repeat(count: int, body: Callable, carry: Tree) -> Tree:

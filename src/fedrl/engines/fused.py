@@ -131,7 +131,7 @@ def _lifted(together: Callable) -> Lifted:
         return lambda common, stack: together(lambda row: function(common, row), stack)
 
     def repeat(count: int, body: Callable, carry: Tree) -> Tree:
-        return jax.lax.fori_loop(0, count, body, carry)
+        return jax.lax.fori_loop(0, seam(jnp.int32(count)), body, carry)  # a loop also where the count is one
 
     return Lifted(each, lambda function: function, repeat)
 

@@ -1,5 +1,8 @@
 """What is said when a client's world is at fault: which client, what came, what to do about it."""
 
+from typing import Any
+
+import jax
 import numpy as np
 
 
@@ -9,6 +12,14 @@ class WorldError(ValueError):
 
 class Diverged(WorldError):
     """A policy whose parameters are no longer numbers was asked to act."""
+
+
+def check_parameters(client_id: int, theta: Any) -> None:
+    """Refuse to act with parameters that are not finite."""
+    if not all(np.isfinite(x).all() for x in jax.tree.leaves(theta)):
+        raise Diverged(
+            f"client {client_id}: the policy's parameters are no longer finite; take smaller steps or clip the gradient"
+        )
 
 
 def check_finite(client_id: int, observations: np.ndarray, rewards: np.ndarray | None = None) -> None:

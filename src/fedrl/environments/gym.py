@@ -32,7 +32,7 @@ def gymnasium(make_env: MakeEnv, clients: int, *, gamma: float = 0.99, limit: in
     first = _made(make_env, 0)
     observations, actions = first.observation_space, first.action_space
     most = min((steps for steps in (_own_limit(first), limit) if steps), default=0)
-    seen, done = _space(observations, "observations"), _space(actions, "actions")
+    seen, done = space_of(observations, "observations"), space_of(actions, "actions")
     first.close()
 
     def copy_of(client_id: int) -> gym.Env:
@@ -132,7 +132,7 @@ def _own_limit(env: gym.Env) -> int | None:
     return None
 
 
-def _space(space: gym.Space, what: str) -> Space:
+def space_of(space: gym.Space, what: str) -> Space:
     if isinstance(space, gym.spaces.Discrete):
         return Discrete(int(space.n))
     if isinstance(space, gym.spaces.Box):

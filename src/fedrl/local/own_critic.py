@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 from jax import Array
 
 from fedrl.keys import Key
+from fedrl.local.actor_critic_records import Theta
 from fedrl.local.learner import BuildLearner, Learner, within
-from fedrl.local.ppo_records import Theta
 from fedrl.trees import Tree
 from fedrl.types import Client, LocalUpdate
 

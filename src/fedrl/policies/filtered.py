@@ -75,6 +75,10 @@ def filtered(policy: Policy) -> Policy:
     def log_probs(theta: Filtered, obs: Any, choice: Any) -> Array:
         return policy.log_probs(theta.theta, looking(theta, obs), choice)
 
+    def tsallis(theta: Filtered, obs: Any, q: float) -> Array:
+        assert policy.tsallis
+        return policy.tsallis(theta.theta, looking(theta, obs), q)
+
     def entropy(theta: Filtered, obs: Any) -> Array:
         assert policy.entropy
         return policy.entropy(theta.theta, looking(theta, obs))
@@ -92,6 +96,7 @@ def filtered(policy: Policy) -> Policy:
         sample=lambda ready, obs, noise: policy.sample(ready[0], standardise(ready[1], obs), noise),
         log_probs=log_probs,
         entropy=entropy if policy.entropy else None,
+        tsallis=tsallis if policy.tsallis else None,
         kl=kl if policy.kl else None,
         host=host if policy.host else None,
     )

@@ -57,9 +57,10 @@ def categorical_mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
             mine = log_softmax(theta, obs)
             return jnp.sum(jnp.exp(mine) * (mine - log_softmax(other, obs)), axis=-1)
 
-        def entropy(theta: Layers, obs: Any) -> Array:
+        def tsallis(theta: Layers, obs: Any, q: float) -> Array:
             mine = log_softmax(theta, obs)
-            return -jnp.sum(jnp.exp(mine) * mine, axis=-1)
+            # p ln_q(p) = p^q ln_{2-q}(p); only the one with the larger index has no overflow
+            return -jnp.sum(jnp.exp(min(q, 1.0) * mine) * _log_q(mine, max(q, 2.0 - q)), axis=-1)
 
         return Policy(
             init=lambda key: network.init(key, sizes, last),
@@ -68,7 +69,8 @@ def categorical_mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
             sample=sample,
             action=lambda choice: choice,
             log_probs=log_probs,
-            entropy=entropy,
+            entropy=lambda theta, obs: tsallis(theta, obs, 1.0),
+            tsallis=tsallis,
             kl=kl,
             host=host,
             actions=environment.actions.n,
@@ -123,9 +125,10 @@ def gaussian_mlp(*hidden: int, last: float = 1.0, log_std: float = 0.0, hold: in
             ratio = _like(theta.log_std - other.log_std, off)
             return jnp.sum(0.5 * (jnp.exp(2 * ratio) + off**2 - 1) - ratio, axis=-1)
 
-        def entropy(theta: Gaussian, obs: Any) -> Array:
-            one = jnp.sum(theta.log_std + 0.5 + LOG_SQRT_2PI)
-            return jnp.broadcast_to(one, lay_out(obs).shape[:-1])
+        def tsallis(theta: Gaussian, obs: Any, q: float) -> Array:
+            width = 0.5 if q == 1 else 0.5 * math.log(q) / (q - 1)
+            renyi = jnp.sum(theta.log_std + width + LOG_SQRT_2PI)  # Rényi's entropy, log(integral of pi^q) / (1 - q)
+            return jnp.broadcast_to(-_log_q(-renyi, q), lay_out(obs).shape[:-1])
 
         return Policy(
             init=init,
@@ -134,7 +137,8 @@ def gaussian_mlp(*hidden: int, last: float = 1.0, log_std: float = 0.0, hold: in
             sample=lambda ready, obs, noise: mean(ready[0], obs) + ready[1] * noise,
             action=lambda choice: choice.reshape(shape),
             log_probs=log_probs,
-            entropy=entropy,
+            entropy=lambda theta, obs: tsallis(theta, obs, 1.0),
+            tsallis=tsallis,
             kl=kl,
             host=host,
             hold=hold,
@@ -146,3 +150,8 @@ def gaussian_mlp(*hidden: int, last: float = 1.0, log_std: float = 0.0, hold: in
 def _like(row: Array, x: Array) -> Array:
     """`row` [n] as it broadcasts against x [..., n]."""
     return jnp.broadcast_to(row.reshape((1,) * (x.ndim - 1) + row.shape), x.shape)
+
+
+def _log_q(log_x: Array, q: float) -> Array:
+    """ln_q(x) = (x^(q-1) - 1) / (q - 1) of log x, and log x itself at q = 1 (Lee et al. 2019)."""
+    return log_x if q == 1 else jnp.expm1((q - 1) * log_x) / (q - 1)

@@ -8,6 +8,7 @@ import jax
 from fedrl.environments.protocol import Environment, Host
 from fedrl.keys import Key
 from fedrl.rollouts.episodes import Trajectory, sampler
+from fedrl.rollouts.host_meetings import host_meeting
 from fedrl.rollouts.meetings import Scene, meeting
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
@@ -34,7 +35,10 @@ def contact(
     if not environment.agents:
         act = sampler(environment, policy, horizon=horizon, batch=batch, restart=restart)
         return Contact(lambda local, client, key: act(parameters(local, client), client, key))
-    meet = meeting(environment, policy, horizon=horizon, batch=batch)
+    if isinstance(environment, Host):
+        meet = host_meeting(environment, policy, horizon=horizon, batch=batch)
+    else:
+        meet = meeting(environment, policy, horizon=horizon, batch=batch)
 
     def sample(local: Tree, clients: Client, scene: Scene, key: Key) -> tuple[Trajectory, Scene]:
         return meet.act(jax.vmap(parameters)(local, clients), clients, scene, key)

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from fedrl import keys
-from fedrl.environments.errors import Diverged, WorldError
+from fedrl.environments.errors import WorldError, check_parameters
 from fedrl.environments.protocol import Host, Simulator
 from fedrl.keys import Key
 from fedrl.rollouts.episodes import MOST_STEPS, Sampler, Trajectory, shapes
@@ -24,7 +24,7 @@ MOST_OPEN = 256  # simulators one process keeps open; beyond that the one used l
 
 def rollout(environment: Host, policy: Policy, *, horizon: int, batch: int, restart: bool) -> Sampler:
     """The sampler of a host environment; `restart` as in `sampler`."""
-    act = policy.host or _compiled(policy)
+    act = act_of(policy)
     draws = -(-horizon // policy.hold)
     noise = jax.jit(lambda key: policy.noise(keys.of(key, "act"), (draws * batch,)))
     seeds = jax.jit(lambda key: jax.random.bits(keys.of(key, "reset"), (horizon + 1, batch, 2)))
@@ -32,10 +32,7 @@ def rollout(environment: Host, policy: Policy, *, horizon: int, batch: int, rest
     def sample(theta: Tree, client: Client, key: Key) -> Trajectory:
         theta = jax.tree.map(np.asarray, theta)
         world, who = jax.tree.map(np.asarray, client.world), int(client.id)
-        if not all(np.isfinite(x).all() for x in jax.tree.leaves(theta)):
-            raise Diverged(
-                f"client {who}: the policy's parameters are no longer finite; take smaller steps or clip the gradient"
-            )
+        check_parameters(who, theta)
         simulator = opened(environment, who, world, batch)
         acts = jax.tree.map(lambda x: np.asarray(x).reshape(draws, batch, *x.shape[1:]), noise(key))
         luck = np.asarray(seeds(key)).astype(np.uint64)
@@ -90,8 +87,10 @@ def _play(
     return Trajectory(*(np.ascontiguousarray(np.swapaxes(x, 0, 1)) for x in seen))
 
 
-def _compiled(policy: Policy) -> Callable:
-    """The traced policy, many observations at a time: for policies without a NumPy twin."""
+def act_of(policy: Policy) -> Callable:
+    """(theta, obs [B], noise [B]) -> choice, action in NumPy: the policy's own, or the traced one, many at a time."""
+    if policy.host:
+        return policy.host
 
     @jax.jit
     def both(theta: Tree, obs: Any, noise: Any) -> tuple[Any, Any]:

@@ -1,18 +1,16 @@
-"""PPO's settings, and the records it works on: what travels, what a client keeps, what one step looks at."""
+"""What the on-policy actor-critics share: their settings, and the records of what travels, is kept and is looked at."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import optax
 from jax import Array
 
-from fedrl.local import trust as trusts
-from fedrl.local.steps import Rate, adam, constant
 from fedrl.policies import network
 from fedrl.policies.filtered import Moments
 from fedrl.policies.mlp import mlp
 from fedrl.trees import Tree
-from fedrl.types import BuildPolicy
+from fedrl.types import BuildPolicy, Policy
 
 
 class Theta(NamedTuple):
@@ -27,9 +25,8 @@ class Memory(NamedTuple):
 
     obs: Moments
     reward: Moments
-    actor: Any  # optimiser states
-    critic: Any
-    beta: Array  # penalty coefficient
+    actor: Any  # what improving the actor needs from one iteration to the next
+    critic: Any  # optimiser state
     recent: Any  # the last iterations as one Trajectory, oldest first; () where nobody asks for them
 
 
@@ -43,7 +40,7 @@ class Iterate(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What an improvement step looks at, flat over copies and time."""
+    """What an improvement looks at, flat over copies and time."""
 
     obs: Any  # as the networks see it
     choice: Any
@@ -52,25 +49,29 @@ class Batch(NamedTuple):
     target: Array  # of the critic
 
 
+class Improvement(NamedTuple):
+    """How one batch makes an actor better; its advantages have mean zero and deviation one."""
+
+    init: Callable  # (actor) -> what a client keeps for it at the start
+    improve: Callable  # (actor, kept, batch, round, key) -> actor, kept
+
+
+BuildImprovement = Callable[[Policy], Improvement]
+
+
 @dataclass(frozen=True)
-class PPO:
-    """The settings. The defaults are those of common PPO; 004's are in `recipes/xie2025`."""
+class ActorCritic:
+    """The settings that do not depend on how the actor is improved. The defaults are those of common PPO."""
 
     policy: BuildPolicy = mlp(64, 64, last=0.01)
     value: tuple[int, ...] = (64, 64)  # hidden layers of the critic
     steps: int = 2048  # environment steps per iteration,
     copies: int = 8  # in so many rows of whole and cut episodes
     local_steps: int = 1  # iterations between two rounds
-    trust: trusts.Trust = trusts.clipped(0.2)  # how far one batch may move the policy
-    optimiser: optax.GradientTransformation = adam(clip=0.5)
-    rate: Rate = constant(3e-4)  # the actor's step size, by round
-    epochs: int = 10  # 0: the policy stays, only V is fitted
-    minibatch: int = 64
     critic_rate: float = 1e-3
     critic_epochs: int = 10  # 0: V stays, only the policy is improved
     critic_minibatch: int = 64
     lam: float = 0.95  # of GAE
-    entropy: Rate = constant(0.0)  # coefficient of the entropy bonus, by round
     filter_observations: bool = True
     filter_rewards: bool = True
     bootstrap: bool = True  # False: an episode that ran out of time is worth nothing more (004's published code)

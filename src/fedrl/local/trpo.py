@@ -1,0 +1,101 @@
+"""Trust region policy optimisation as a local learner: one natural-gradient step per batch, no longer than its KL bound."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.flatten_util import ravel_pytree
+from jax.scipy.sparse.linalg import cg
+
+from fedrl.keys import Key
+from fedrl.local.actor_critic import actor_critic, surrogate
+from fedrl.local.actor_critic_records import ActorCritic, Batch, Improvement
+from fedrl.local.learner import BuildLearner
+from fedrl.trees import Tree
+from fedrl.types import Policy
+
+Scalar = Callable[[Array], Array]  # a number for every flat vector of parameters
+
+
+def trpo(
+    *,
+    delta: float = 0.01,
+    damping: float = 0.1,
+    iterations: int = 10,
+    backtracks: int = 10,
+    shrink: float = 0.5,
+    **settings: Any,
+) -> BuildLearner:
+    """TRPO (Schulman et al. 2015, Eq. 14 and App. C): the mean KL of one iteration is at most `delta`.
+
+    `iterations` of conjugate gradient find the direction with `damping` added to the Fisher matrix; the step is multiplied
+    by `shrink` up to `backtracks` - 1 times until the surrogate improves and the bound holds, else the policy stays. The
+    other settings are those of `ActorCritic`.
+    """
+    if not (delta > 0 and damping >= 0 and 0 < shrink < 1):
+        raise ValueError(
+            f"TRPO wants delta > 0, damping >= 0 and shrink in (0, 1), got {delta}, {damping} and {shrink}; "
+            "0.01, 0.1 and 0.5 are usual"
+        )
+
+    def improvement(policy: Policy) -> Improvement:
+        if not policy.kl:
+            raise ValueError("TRPO wants a policy with closed-form KL; use fedrl.policies.mlp")
+        kl = policy.kl
+
+        def improve(actor: Tree, nothing: tuple, batch: Batch, round: Array, key: Key) -> tuple[Tree, tuple]:
+            theta, shaped = ravel_pytree(actor)
+
+            def gain(new: Array) -> Array:
+                return surrogate(policy, shaped(new), batch)
+
+            def mean_kl(new: Array) -> Array:
+                return jnp.mean(kl(actor, shaped(new), batch.obs))
+
+            step = natural_step(gain, mean_kl, theta, delta=delta, damping=damping, iterations=iterations)
+            new = line_search(gain, mean_kl, theta, step, delta=delta, backtracks=backtracks, shrink=shrink)
+            return shaped(new), nothing
+
+        return Improvement(lambda actor: (), improve)
+
+    return actor_critic(improvement, ActorCritic(**settings))
+
+
+def fisher_product(mean_kl: Scalar, theta: Array, v: Array) -> Array:
+    """F v, F being the Hessian at theta of the mean KL from theta: App. C.1."""
+    return jax.jvp(jax.grad(mean_kl), (theta,), (v,))[1]
+
+
+def natural_step(
+    gain: Scalar, mean_kl: Scalar, theta: Array, *, delta: float, damping: float, iterations: int
+) -> Array:
+    """x = (F + damping I)^-1 g by conjugate gradient, scaled so that the quadratic model of the KL gives `delta`."""
+
+    def product(v: Array) -> Array:
+        return fisher_product(mean_kl, theta, v) + damping * v
+
+    x, _ = cg(product, jax.grad(gain)(theta), maxiter=iterations)
+    curvature = jnp.vdot(x, product(x))
+    return jnp.sqrt(2.0 * delta / jnp.maximum(curvature, 1e-12)) * x
+
+
+def line_search(
+    gain: Scalar, mean_kl: Scalar, theta: Array, step: Array, *, delta: float, backtracks: int, shrink: float
+) -> Array:
+    """theta + shrink^j step for the first j < `backtracks` with more gain than theta and a mean KL of at most `delta`.
+
+    Where there is none it is theta.
+    """
+    before = gain(theta)
+
+    def there(j: Array) -> Array:
+        return theta + jnp.asarray(shrink, step.dtype) ** j.astype(step.dtype) * step
+
+    def refused(j: Array) -> Array:
+        new = there(j)
+        return ~((gain(new) > before) & (mean_kl(new) <= delta))
+
+    j = jax.lax.while_loop(lambda j: (j < backtracks) & refused(j), lambda j: j + 1, jnp.zeros((), jnp.int32))
+    return jnp.where(j < backtracks, there(j), theta)

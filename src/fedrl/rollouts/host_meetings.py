@@ -1,0 +1,97 @@
+"""Roll-outs of clients that meet in a simulator outside the compiled program, such as SUMO.
+
+A simulator keeps its state to itself, so the scene is how to get there: the seed of each epoch and the actions taken in it.
+A simulator that is already there goes on; a new one, or one that was with another seed's run, is first brought there.
+"""
+
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedrl import keys
+from fedrl.environments.errors import check_parameters
+from fedrl.environments.protocol import Box, Host
+from fedrl.keys import Key
+from fedrl.rollouts.episodes import Trajectory
+from fedrl.rollouts.host import act_of, opened
+from fedrl.rollouts.meetings import Meeting
+from fedrl.trees import Tree
+from fedrl.types import Client, Policy
+
+
+class Epoch(NamedTuple):
+    """Of each copy of the world, [copies, ...]."""
+
+    seed: Any  # uint32
+    steps: Any  # int32 taken so far
+    actions: Any  # [copies, limit, agents, ...] of which the first `steps` count
+
+
+class Stage(Protocol):
+    """What the `open` of a Host with agents gives: a Simulator that can be told where to be."""
+
+    def at(self, epoch: Epoch) -> np.ndarray: ...
+    def where(self) -> Epoch: ...
+    def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray: ...
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]: ...
+    def close(self) -> None: ...
+
+
+def host_meeting(environment: Host, policy: Policy, *, horizon: int, batch: int) -> Meeting:
+    """As `meeting`, on simulators."""
+    act = act_of(policy)
+    draws = -(-horizon // policy.hold)
+
+    @jax.jit
+    def luck(ids: Array, key: Key) -> tuple[Any, Array]:
+        """Noise of every agent [m, draws * B], and seeds for new epochs [T, B]."""
+        acts = jax.vmap(lambda i: policy.noise(keys.of(key, "act", i), (draws * batch,)))(ids)
+        return acts, jax.random.bits(keys.of(key, "again"), (horizon, batch), jnp.uint32)
+
+    def begin(world: Tree, key: Key) -> Epoch:
+        space = environment.actions
+        shape, dtype = (space.shape, jnp.float32) if isinstance(space, Box) else ((), jnp.int32)
+        seeds = jax.random.bits(keys.of(key, "reset"), (batch,), jnp.uint32)
+        return Epoch(
+            seeds,
+            jnp.zeros((batch,), jnp.int32),
+            jnp.zeros((batch, environment.limit, environment.agents, *shape), dtype),
+        )
+
+    def sample(theta: Tree, clients: Client, scene: Epoch, key: Key) -> tuple[Trajectory, Epoch]:
+        thetas = [jax.tree.map(lambda x, i=i: np.asarray(x[i]), theta) for i in range(environment.agents)]
+        for who, parameters in zip(np.asarray(clients.id), thetas, strict=True):
+            check_parameters(int(who), parameters)
+        world = jax.tree.map(lambda x: np.asarray(x[0]), clients.world)
+        stage: Any = opened(environment, 0, world, batch)
+        acts, seeds = jax.device_get(luck(clients.id, key))
+        acts = jax.tree.map(lambda x: x.reshape(x.shape[0], draws, batch, *x.shape[2:]), acts)
+        obs = stage.at(jax.tree.map(np.asarray, scene))
+        seen: list[Trajectory] = []
+        for t in range(horizon):
+            noise = jax.tree.map(lambda x, t=t: x[:, t // policy.hold], acts)
+            chosen = [act(thetas[i], obs[:, i], jax.tree.map(lambda x, i=i: x[i], noise)) for i in range(len(thetas))]
+            choice, action = (jax.tree.map(lambda *x: np.stack(x, axis=1), *part) for part in zip(*chosen, strict=True))
+            after, reward, done, cut = stage.step(action)
+            over, last = done | cut, t == horizon - 1
+            for_all = lambda x, like=reward: np.broadcast_to(x[:, None], like.shape)  # noqa: E731
+            alive = np.ones(reward.shape, bool)
+            seen.append(
+                Trajectory(
+                    obs, choice, reward.astype(np.float32), alive, for_all(done), for_all((cut | last) & ~done), after
+                )
+            )
+            obs = after
+            if over.any():
+                rows = np.flatnonzero(over)
+                obs = after.copy()
+                obs[rows] = stage.reset(rows, seeds[t, rows])
+        stack = jax.tree.map(
+            lambda *x: np.ascontiguousarray(np.stack(x).transpose(2, 1, 0, *range(3, x[0].ndim + 1))), *seen
+        )
+        return stack, stage.where()
+
+    return Meeting(begin, sample)

@@ -1,0 +1,113 @@
+"""PettingZoo environments as federations, on SUMO itself: they train, and killed processes change nothing (about 40 s)."""
+
+import os
+import signal
+
+import jax
+import numpy as np
+import pytest
+from pettingzoo.utils import ParallelEnv
+
+import fedrl
+from fedrl.algorithms.fmarl import fmarl
+from fedrl.engines.one_at_a_time import one_at_a_time
+from fedrl.environments.errors import WorldError
+from fedrl.environments.traffic.figure_eight import FigureEight
+from fedrl.local.ascent import steps_along
+from fedrl.local.reinforce import reinforce
+from fedrl.policies.mlp import mlp
+from fedrl.records.measure import sampled_return
+from fedrl.rollouts import host
+
+LIMIT = 30
+METHOD = fmarl(steps_along(reinforce(horizon=20, batch=1), eta=1e-3, local_steps=1, policy=mlp(4)), tau=2)
+
+
+@pytest.fixture(scope="module")
+def eight() -> fedrl.Federation:
+    return fedrl.pettingzoo(lambda: FigureEight(horizon=LIMIT), limit=LIMIT, gamma=0.9)
+
+
+def train(federation: fedrl.Federation, rounds: int = 3, **options) -> fedrl.Run:
+    look = sampled_return(1, per_step=True)
+    return fedrl.train(METHOD, federation, rounds=rounds, engine=one_at_a_time(), measure=look, every=2, **options)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(eight) -> fedrl.Run:
+    return train(eight)
+
+
+def same(one: fedrl.Run, other: fedrl.Run) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(*(jax.tree.leaves(x.theta) for x in (one, other)), strict=True))
+
+
+def test_it_trains(eight, undisturbed):
+    assert eight.count == eight.environment.agents == 7
+    assert undisturbed.rows[-1]["env_steps"] == 3 * 2 * 20 * 7
+    assert (undisturbed.returns > 0).all()  # normalised average speed
+    assert np.ptp(undisturbed.returns) == 0.0
+    assert undisturbed.rows[-1]["train/update_norm"] > 0
+
+
+def test_killed_processes_are_replaced_and_their_epochs_repeated(eight, undisturbed, monkeypatch):
+    """Before every 37th step of SUMO its process is killed, also while it is catching up."""
+    from fedrl.environments import parallel
+
+    steps, killed, plainly = [0], [0], parallel.Copies._one
+
+    def dangerous(self, copy, actions):
+        steps[0] += 1
+        if steps[0] % 37 == 0:
+            killed[0] += 1
+            os.kill(self._envs[copy]._process.pid, signal.SIGKILL)
+        return plainly(self, copy, actions)
+
+    monkeypatch.setattr(parallel.Copies, "_one", dangerous)
+    assert same(train(eight), undisturbed)
+    assert killed[0] >= 4
+
+
+def test_stopped_and_resumed(eight, undisturbed, tmp_path):
+    """In the middle of an epoch, and with a simulator that knows nothing of it."""
+    train(eight, rounds=1, out=tmp_path)
+    host.close_all()
+    assert same(train(eight, out=tmp_path), undisturbed)
+
+
+class Leaving(ParallelEnv):
+    """One of two agents leaves early."""
+
+    metadata = {}  # noqa: RUF012
+    possible_agents = ["left", "right"]  # noqa: RUF012
+
+    def observation_space(self, agent):
+        from gymnasium.spaces import Box
+
+        return Box(-1, 1, (2,))
+
+    def action_space(self, agent):
+        from gymnasium.spaces import Discrete
+
+        return Discrete(2 if agent == "left" else self.choices)
+
+    def __init__(self, choices: int = 2):
+        self.choices, self.agents = choices, self.possible_agents
+        self.observation_spaces = {agent: self.observation_space(agent) for agent in self.agents}
+        self.action_spaces = {agent: self.action_space(agent) for agent in self.agents}
+
+    def reset(self, seed=None, options=None):
+        return {agent: np.zeros(2, np.float32) for agent in self.agents}, {}
+
+    def step(self, actions):
+        return {"left": np.zeros(2, np.float32)}, {"left": 1.0}, {"left": False}, {"left": False}, {}
+
+
+def test_faults_are_named():
+    with pytest.raises(WorldError, match="right: spaces .* wanted those of left"):
+        fedrl.pettingzoo(lambda: Leaving(3), limit=5)
+    two = fedrl.pettingzoo(Leaving, limit=5)
+    with pytest.raises(WorldError, match="right has left the epoch before its end"):
+        train(two, rounds=1)
+    with pytest.raises(ValueError, match="wanted limit >= 1"):
+        fedrl.pettingzoo(Leaving, limit=0)

@@ -1,0 +1,41 @@
+"""A small world in which three clients meet, for tests: points on a line that are paid for being close to each other."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedrl.environments.protocol import Box, Environment, Step
+from fedrl.federation import Federation
+
+AGENTS = 3
+
+
+class Herd(NamedTuple):
+    x: Array  # [agents]
+    steps: Array
+
+
+def herd(limit: int = 12) -> Federation:
+    """An epoch is over when somebody has gone further than 3, and cut after `limit` steps."""
+
+    def step(world: Array, state: Herd, action: Array, noise: Array) -> Step:
+        x, steps = state.x + 0.1 * action[:, 0] + 0.01 * noise, state.steps + 1
+        reward = jnp.broadcast_to(-jnp.mean((x - jnp.mean(x)) ** 2), (AGENTS,))
+        return Step(Herd(x, steps), reward, jnp.any(jnp.abs(x) > 3.0), steps >= limit)
+
+    environment = Environment(
+        prepare=lambda world: world,
+        reset=lambda world, noise: Herd(noise, jnp.int32(0)),
+        step=step,
+        observe=lambda world, state: jnp.stack([state.x, jnp.roll(state.x, 1)], axis=-1),
+        noise=lambda key, shape: jax.random.normal(key, (*shape, AGENTS)),
+        observations=Box((2,), (-9.0,) * 2, (9.0,) * 2),
+        actions=Box((1,), (-1.0,), (1.0,)),
+        gamma=0.9,
+        limit=limit,
+        agents=AGENTS,
+    )
+    return Federation(environment, np.zeros(AGENTS, np.float32))
