@@ -7,6 +7,7 @@ import pytest
 from engine_runs import end_state
 from federations import federation
 
+import fedrl
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.engines.fused import fused
@@ -103,6 +104,13 @@ def test_one_step_by_hand():
     )
     assert metrics["train/updates"][0, 0] == 5
     assert metrics["train/messages"][0, 0] == 2 * graph.links * E * 2
+
+
+def test_the_log_counts_bytes_between_neighbours():
+    run = fedrl.train(fmarl(LEARNER, tau=TAU, graph=ring(M)), federation(M), rounds=2, measure=exact_return())
+    theta = sum(x.nbytes for x in jax.tree.leaves(run.theta))
+    assert run.rows[-1]["bytes_peer"] == 2 * theta * 2 * M * TAU
+    assert run.rows[-1]["train/messages"] == 2 * M * TAU  # of one round
 
 
 def test_decay_weighs_later_steps_less():

@@ -44,6 +44,8 @@ class Ledger:
 
     def __init__(self, algorithm: Algorithm, federation: Federation):
         self.sizes = {e.name: wire_bytes(e, algorithm, federation) for e in (*algorithm.opening, *algorithm.exchanges)}
+        server = jax.eval_shape(algorithm.init, jax.random.key(0))
+        self.between = trees.nbytes(jax.eval_shape(algorithm.answer, server))  # a direction is a tree like theta
         self.totals = {"env_steps": 0, "bytes_down": 0, "bytes_up": 0, "bytes_peer": 0}
         self.seconds_before, self.since = 0.0, time.monotonic()
 
@@ -60,6 +62,8 @@ class Ledger:
                 self.totals["bytes_down"] += down * answered
                 self.totals["bytes_up"] += up * answered
                 self.totals["env_steps"] += round_up(np.mean(metrics[f"{name}/env_steps"]))
+            if f"{name}/messages" in metrics:
+                self.totals["bytes_peer"] += round_up(self.between * np.mean(metrics[f"{name}/messages"]))
         row |= self.totals
         for name, value in metrics.items():
             if not name.startswith("measure/") and not name.endswith(("/answered", "/env_steps")):
