@@ -1,7 +1,7 @@
 """Epochs of the Figure Eight in SUMO, recorded in a process of its own: libsumo holds one simulation per process."""
 
 import multiprocessing
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from math import sqrt
 from typing import Any, NamedTuple
@@ -13,21 +13,25 @@ NOISE = 0.2
 
 
 class Controller(NamedTuple):
-    act: (
-        Callable[..., Any] | None
-    )  # (speed [7], uniform numbers in [-1, 1] [7]) -> actions; None: humans drive everyone
+    """Wants `wish + luck * u - tracks * v` of [-1, 1], u uniform in [-1, 1] and held for so many steps."""
+
+    wish: float = 0.0
+    luck: float = 0.0
+    tracks: float = 0.0
     acceleration: float = 1.0
+    hold: int = 1
 
 
-CONTROLLERS = {
-    "humans": Controller(None),
-    "constant 1": Controller(lambda v, u: 0.0 * v + 1.0),
-    "constant 3": Controller(lambda v, u: 0.0 * v + 1.0, acceleration=3.0),
-    "uniform": Controller(lambda v, u: u),
-    "uniform 3": Controller(lambda v, u: u, acceleration=3.0),
-    "to 12 m/s": Controller(lambda v, u: 12.0 - v),
-    "to 8 m/s": Controller(lambda v, u: 8.0 - v),
-    "moody": Controller(lambda v, u: 7.0 + 8.0 * u - v, acceleration=3.0),
+CONTROLLERS: dict[str, Controller | None] = {
+    "humans": None,  # in every vehicle
+    "constant 1": Controller(wish=1.0),
+    "constant 3": Controller(wish=1.0, acceleration=3.0),
+    "uniform": Controller(luck=1.0),
+    "uniform 3": Controller(luck=1.0, acceleration=3.0),
+    "to 12 m/s": Controller(wish=12.0, tracks=1.0),
+    "to 8 m/s": Controller(wish=8.0, tracks=1.0),
+    "moody": Controller(wish=7.0, luck=8.0, tracks=1.0, acceleration=3.0, hold=80),
+    "sullen": Controller(wish=0.2, luck=1.5, hold=30),
 }
 
 
@@ -38,14 +42,17 @@ class Epoch(NamedTuple):
     speed: np.ndarray  # [T + 1, 14]
     observations: np.ndarray  # [T + 1, 7, 6]
     rewards: np.ndarray  # [T]
-    numbers: np.ndarray  # [T, 14] accelerations (m/s^2) of learning vehicles, standard normal noise of humans
+    numbers: (
+        np.ndarray
+    )  # [T, 14] accelerations (m/s^2) of learning vehicles, standard normal noise of humans; [T + 1, 14]
+    #                      if SUMO's vehicles collided in one step more, of which it does not say where it led
 
 
-def luck(name: str, seed: int) -> np.ndarray:
-    """Uniform numbers [STEPS, 7] for a controller; a mood lasts eight seconds."""
-    hold = 80 if name == "moody" else 1
-    numbers = np.random.default_rng(seed).uniform(-1.0, 1.0, (-(-STEPS // hold), 7))
-    return np.repeat(numbers, hold, axis=0)[:STEPS]
+def wanted(controller: Controller, seed: int) -> np.ndarray:
+    """What it wants of vehicles that stand: `wish + luck * u`, [STEPS, 7]."""
+    count = -(-STEPS // controller.hold)
+    uniform = np.random.default_rng(seed).uniform(-1.0, 1.0, (count, 7))
+    return controller.wish + controller.luck * np.repeat(uniform, controller.hold, axis=0)[:STEPS]
 
 
 def record(names: Sequence[str], seeds: Sequence[int], relative: bool = False) -> dict[str, list[Epoch]]:
@@ -54,10 +61,10 @@ def record(names: Sequence[str], seeds: Sequence[int], relative: bool = False) -
 
     found = {}
     for name in names:
-        act, acceleration = CONTROLLERS[name]
-        driver = "agents" if act else "humans"
-        env = FigureEight(driver, acceleration=acceleration, relative=relative, noise=NOISE, speed_dev=0.0)
-        found[name] = [_epoch(env, CONTROLLERS[name], luck(name, seed), seed) for seed in seeds]
+        controller = CONTROLLERS[name]
+        settings = {"acceleration": controller.acceleration} if controller else {"driver": "humans"}
+        env = FigureEight(**settings, relative=relative, noise=NOISE, speed_dev=0.0)
+        found[name] = [_epoch(env, controller, seed) for seed in seeds]
         env.close()
     return found
 
@@ -68,19 +75,18 @@ def recorded(*args: Any) -> dict[str, list[Epoch]]:
         return pool.submit(record, *args).result(timeout=60.0)
 
 
-def _epoch(env: Any, controller: Controller, uniform: np.ndarray, seed: int) -> Epoch:
-    """One epoch; a step that ends in a crash is left out, since SUMO does not say where it led."""
+def _epoch(env: Any, controller: Controller | None, seed: int) -> Epoch:
     seen, road, rewards, numbers = [env.begin(seed)], [(env._x, env._v)], [], []
-    for chance in uniform:
-        actions = np.clip(controller.act(np.array(env._v)[1::2], chance), -1.0, 1.0) if controller.act else chance
+    for want in wanted(controller or Controller(), seed):
         now = np.array(env._shocks[env.time]) / (NOISE * sqrt(0.1))
-        if controller.act:
-            now = np.stack([now, controller.acceleration * actions], axis=1).ravel()
-        outcome = env.advance(actions)
+        if controller:
+            want = np.clip(want - controller.tracks * np.array(env._v)[1::2], -1.0, 1.0)
+            now = np.stack([now, controller.acceleration * want], axis=1).ravel()
+        numbers.append(now)
+        outcome = env.advance(want)
         if outcome.crash:
             break
         for row, new in ((seen, outcome.observations), (road, (env._x, env._v)), (rewards, outcome.reward)):
             row.append(new)
-        numbers.append(now)
     position, speed = (np.array(x) for x in zip(*road, strict=True))
     return Epoch(position, speed, np.array(seen), np.array(rewards), np.array(numbers))

@@ -1,0 +1,33 @@
+"""Figure 6b of Xu et al. 2024: later local updates of a period count less, on Figure Eight."""
+
+from pathlib import Path
+
+from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.recipes.xu2024 import _figure_eight as eight
+from fedrl.recipes.xu2024 import _variants as variants
+from fedrl.recipes.xu2024._figure_eight import PAPER_SIZE as PAPER_SIZE
+from fedrl.recipes.xu2024._figure_eight import Config as Config
+from fedrl.theory.utility import TABLE_IV
+
+PAPER = "Xu et al. 2024, Fig. 6b"
+SHOWS = "does weighting later local updates less speed up learning, and more so with a smaller lambda?"
+MINUTES = 5.0
+SEEDS = 2
+PAPER_SEEDS = 5
+
+ROWS = TABLE_IV[5:9]
+
+
+def build(config: Config) -> dict[str, Arm]:
+    return variants.arms(config, ROWS)
+
+
+def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
+    plain, *decayed = (variants.name(row) for row in ROWS)
+    whole = {name: eight.whole(outcome) for name, outcome in arms.items()}
+    pairs = [*((name, plain) for name in decayed), (decayed[1], decayed[0]), (decayed[2], decayed[1])]
+    return [eight.above(f"{a} is above {b} (mean over all tests)", whole[a], whole[b]) for a, b in pairs]
+
+
+def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
+    return [eight.draw(config, arms, folder / "speed.png", "Decay of local updates (Fig. 6b)")]

@@ -1,0 +1,65 @@
+"""The recipes of Xu et al. 2024: what they build and decide, and that methods do what Table IV counts (about 60 s)."""
+
+import numpy as np
+import pytest
+from federations import federation
+
+import fedrl
+from fedrl.algorithms.fmarl import fmarl
+from fedrl.local.ascent import steps_along
+from fedrl.local.reinforce import reinforce
+from fedrl.recipes import judging, recipe
+from fedrl.recipes.recipe import Outcome, RecipeError
+from fedrl.recipes.xu2024 import _figure_eight as eight
+from fedrl.recipes.xu2024 import _variants as variants
+from fedrl.records.measure import exact_return
+from fedrl.theory.utility import TABLE_IV, TABLE_IV_K, TABLE_IV_M, overheads
+
+RECIPES = {"fig4": 4, "fig5": 8, "fig6a": 6, "fig6b": 4, "fig6c": 6}
+TINY = {"epochs": 2, "length": 100, "minibatch": 50, "hidden": 4}
+
+
+def outcome(levels: list[float], seeds: int = 4) -> Outcome:
+    """Seeds that end a little apart, at the levels of successive tests."""
+    apart = 0.001 * np.arange(seeds)
+    rows = [{"round": i, "return_by_seed": (level + apart).tolist()} for i, level in enumerate(levels)]
+    return Outcome(rows, (levels[-1] + apart)[:, None] * np.ones((1, 7)))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_arms_and_claims(name):
+    module = recipe.load(f"xu2024/{name}")
+    config = recipe.configure(module, paper=False, overrides=TINY)
+    arms = module.build(config)
+    assert len(arms) == RECIPES[name]
+    found = {arm: outcome([0.1, 0.2 + 0.01 * i, 0.3 + 0.02 * i]) for i, arm in enumerate(arms)}
+    verdicts = {claim.verdict for claim in module.claims(config, found)}
+    assert verdicts <= {judging.HOLDS, judging.FAILS}  # the seeds agree, so all is decided
+    assert module.claims(config, dict.fromkeys(arms, outcome([0.1, 0.2])))[0].verdict == judging.UNDECIDED
+
+
+def test_all_arms_see_as_many_epochs():
+    config = eight.Config(epochs=500)
+    rounds = {variants.name(row): eight.arm(config, eight.variant(config, row), row.tau).rounds for row in TABLE_IV}
+    assert {n * row.tau for n, row in zip(rounds.values(), TABLE_IV, strict=True)} == {TABLE_IV_K}
+    assert len(rounds) == len(TABLE_IV)
+
+
+@pytest.mark.parametrize("row", TABLE_IV, ids=variants.name)
+def test_what_is_done_is_what_table_iv_counts(row):
+    """Uplinks, updates and messages of one period really played, on a small MDP, times the periods of the paper."""
+    learner = steps_along(reinforce(horizon=2), eta=0.1, local_steps=1)
+    method = fmarl(learner, tau=row.tau, pace=eight.pace(row), graph=eight.GRAPHS[row.links], interactions=row.E)
+    log = fedrl.train(method, federation(TABLE_IV_M), rounds=1, measure=exact_return()).rows[-1]
+    periods = TABLE_IV_K // row.tau
+    wanted = overheads(TABLE_IV_M, TABLE_IV_K, row.tau, row.tau_i, row.links, row.E)
+    assert TABLE_IV_M * periods == wanted.C1
+    assert log["train/updates"] * periods == wanted.C2
+    assert log["train/messages"] * periods == wanted.W1 == wanted.W2
+
+
+def test_odd_settings_are_named():
+    with pytest.raises(RecipeError, match="length=100 must be a multiple of minibatch=30"):
+        recipe.load("xu2024/fig4").build(eight.Config(length=100, minibatch=30))
+    with pytest.raises(RecipeError, match="simulator is arrays or sumo, got 'sumo2'"):
+        recipe.load("xu2024/fig4").build(eight.Config(simulator="sumo2"))
