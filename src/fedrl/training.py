@@ -68,7 +68,7 @@ def train(
 
     With `out` the run leaves log, checkpoints and policy there, and goes on from what it finds there. Without, it is only
     in memory. The default engine is the exact fused one, or `processes` where the environment cannot be compiled.
-    `watch` is called after every few rounds; without one, a terminal shows a progress bar.
+    `watch` is called after every few rounds and for every measured one; without one, a terminal shows a progress bar.
     """
     if rounds < 1 or seeds < 1 or every < 1:
         raise ValueError(f"rounds, seeds and every must be at least 1, got {rounds}, {seeds}, {every}")
@@ -92,7 +92,8 @@ def train(
                     if time.monotonic() - journal.saved_at >= checkpoint_seconds:
                         journal.save(at)
                     if see:
-                        see(journal.rows[-1], rounds)
+                        for row in _newest(journal.rows[-count:]):
+                            see(row, rounds)
         finally:
             journal.save(at)
             journal.close()
@@ -111,6 +112,11 @@ def _watching(watch: Watch | None, seeds: int) -> Iterator[Watch | None]:
 
     with shown(Console(stderr=True), ["training"], seeds) as bar:
         yield partial(bar, "training")
+
+
+def _newest(rows: list[Row]) -> Iterator[Row]:
+    """Those worth watching: the measured ones, and the last."""
+    return (row for i, row in enumerate(rows, 1) if "return" in row or i == len(rows))
 
 
 def _final(play: Play, state: State, done: int, rounds: int, every: int) -> Metrics:
