@@ -30,6 +30,8 @@ bench: .venv/bench  ## speed against numba, NumPy, bare MuJoCo and stable-baseli
 	$(BIN)/python benchmarks/selection_cost.py
 	$(BIN)/python benchmarks/mujoco_collect.py
 	$(BIN)/python benchmarks/ray_round.py
+	$(BIN)/python benchmarks/figure_eight_speed.py
+	$(BIN)/python benchmarks/figure_eight_transfer.py
 
 clean:
 	rm -rf .venv

@@ -169,13 +169,11 @@ def crossing(first, second, v, later=0.0):
     return start._replace(position=position, speed=start.speed.at[pair].set(jnp.array(v)), entered=entered)
 
 
-def after(traffic, learning=()):
-    """Speeds of vehicles 0 and 7 one step later, without noise and with an acceleration of 1 where someone learns."""
-    learns = jnp.isin(jnp.arange(14), jnp.array(learning, jnp.int32)).astype(jnp.float32)
-    moved = jax.jit(figure_eight.move, static_argnames="learning")(
-        figure_eight.world(noise=0.0), traffic, learns, jnp.int32(9), learning
-    )
-    return np.asarray(moved.speed)[[0, 7]]
+@partial(jax.jit, static_argnames="learning")
+def after(traffic, learning, acceleration=1.0):
+    """Speeds of vehicles 0 and 7 one step later, without noise."""
+    numbers = jnp.full(14, acceleration)
+    return figure_eight.move(figure_eight.world(noise=0.0), traffic, numbers, jnp.int32(9), learning).speed[::7]
 
 
 def test_who_came_later_yields_then_the_slower_one_then_the_first_by_name():
@@ -187,8 +185,19 @@ def test_who_came_later_yields_then_the_slower_one_then_the_first_by_name():
 
 def test_sumo_alone_brakes_with_9_and_a_command_without_bounds():
     traffic = crossing(4.0, 2.0, [6.0, 6.0])
-    assert after(traffic)[1] == pytest.approx(6.0 - 0.9)
+    assert after(traffic, ())[1] == pytest.approx(6.0 - 0.9)
     assert after(traffic, (7,))[1] == 0.0
+
+
+def test_who_has_to_yield_at_a_crossing_and_could_stop_there_plans_to_stop_behind_it():
+    """28 m before it at 14 m/s; the road behind it ends 39.4 m farther, 1 m short of that. The rest are far ahead."""
+    half = np.array([2.0, *np.linspace(140.0, 200.0, 6)])
+    traffic = figure_eight.start(jnp.float32)._replace(
+        position=jnp.asarray(np.concatenate([half, HALF + half]), float), speed=jnp.full(14, 14.0)
+    )
+    free, wanted = 1.0 - (14.0 / 30.0) ** 4, 14.0 + 14.0**2 / (2.0 * np.sqrt(2.6 * 4.5))
+    expected = 14.0 + 0.26 * np.array([free, free - (wanted / (28.0 + 39.4 - 1.0)) ** 2])
+    np.testing.assert_allclose(after(traffic, (0, 7), 3.0), expected, rtol=1e-5)
 
 
 def at(*positions):

@@ -1,7 +1,7 @@
 """One step of SUMO's traffic on the Figure Eight in speed mode 1: car following, and who goes first at the crossing.
 
 Mode 1 yields only to vehicles that are on the crossing already. Everyone plans from the same moment. The rules are those
-of SUMO 1.28, found in its behaviour and tested against it.
+of SUMO 1.28, restated from its public sources and its behaviour, and tested against it.
 """
 
 from typing import NamedTuple
@@ -40,17 +40,14 @@ EMERGENCY = 9.0  # m/s^2: SUMO on its own brakes no harder
 HALTING, PATIENCE = 0.1, 50  # m/s below which a vehicle stands, and steps of standing after which nobody waits for it
 SEEN_CLEARLY = 4.5  # m from a crossing at which one that has to yield can see everybody
 NOT_YET, LATE, NEVER = -1.0, 1e9, 2e9  # what is not the number of a step
-TIES = np.argsort(np.argsort([f"vehicle_{i}" for i in range(VEHICLES)])).astype(
-    np.int32
-)  # SUMO compares names, as text
+# SUMO compares names, as text
+TIES = np.argsort(np.argsort([f"vehicle_{i}" for i in range(VEHICLES)])).astype(np.int32)
 
 
 class Traffic(NamedTuple):
     position: Array  # [14] m since the start of the first half, below ROUND
     speed: Array  # [14]
-    entered: (
-        Array  # [14] the step in which it came onto the crossing that it is on; NEVER: it does not mean to leave it
-    )
+    entered: Array  # [14] the step in which it came onto the crossing it is on; NEVER: it does not mean to leave it
     stood: Array  # [14] steps for which it has been standing
 
 
