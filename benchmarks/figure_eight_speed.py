@@ -1,6 +1,6 @@
 """How fast is the Figure Eight of arrays: thousands of simulations in one compiled program against the SUMO environment.
 
-    python benchmarks/figure_eight_speed.py [--simulations 4096] [--repetitions 5] [--json FILE]
+    python benchmarks/figure_eight_speed.py [--simulations 2048] [--repetitions 5] [--json FILE]
 
 Both play uniform random actions with the humans' noise and observe everything after every step; a step is one of a whole
 simulation, fourteen vehicles. They take turns, and CPU time (all threads) stands beside the clock: SUMO has one core.
@@ -112,8 +112,10 @@ def show(found: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--simulations", type=int, default=4096)
-    parser.add_argument("--steps", type=int, default=50, help="of every simulation, in a turn")
+    parser.add_argument("--simulations", type=int, default=2048)
+    parser.add_argument(
+        "--steps", type=int, default=300, help="of every simulation, in a turn; five turns make an epoch"
+    )
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
