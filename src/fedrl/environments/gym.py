@@ -71,34 +71,36 @@ class Copies:
             given[row] = int(seed % SEEDS)
         with _blaming(self.client_id, "reset"):
             came, _ = self.envs.reset(seed=given, options={"reset_mask": mask})
-        observations = self._plain(came)[rows]
+        observations = plain(self.envs.single_observation_space, came)[rows]
         check_finite(self.client_id, observations)
         return observations
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Rewards are float64."""
         with _blaming(self.client_id, "step"):
-            came, rewards, done, cut, _ = self.envs.step(self._native(actions))
-        observations = self._plain(came)
+            came, rewards, done, cut, _ = self.envs.step(native(self.envs.single_action_space, actions))
+        observations = plain(self.envs.single_observation_space, came)
         check_finite(self.client_id, observations, rewards)
         return observations, rewards, done, cut
 
     def close(self) -> None:
         self.envs.close()
 
-    def _plain(self, came: np.ndarray) -> np.ndarray:
-        space = self.envs.single_observation_space
-        if isinstance(space, gym.spaces.Discrete):
-            return (came - space.start).astype(np.int32)
-        return came.reshape(len(came), -1).astype(np.float32)
 
-    def _native(self, actions: np.ndarray) -> np.ndarray:
-        space = self.envs.single_action_space
-        if isinstance(space, gym.spaces.Discrete):
-            return actions.astype(space.dtype) + space.start
-        assert isinstance(space, gym.spaces.Box)
-        bounded = np.clip(actions.reshape(len(actions), *space.shape), space.low, space.high)
-        return (np.rint(bounded) if np.issubdtype(space.dtype, np.integer) else bounded).astype(space.dtype)
+def plain(space: gym.Space, came: np.ndarray) -> np.ndarray:
+    """Observations [rows, ...] as policies see them: flat float32, or int32 counted from 0."""
+    if isinstance(space, gym.spaces.Discrete):
+        return (came - space.start).astype(np.int32)
+    return came.reshape(len(came), -1).astype(np.float32)
+
+
+def native(space: gym.Space, actions: np.ndarray) -> np.ndarray:
+    """Actions [rows, ...] as the space has them; what a Box does not hold is clipped to it."""
+    if isinstance(space, gym.spaces.Discrete):
+        return actions.astype(space.dtype) + space.start
+    assert isinstance(space, gym.spaces.Box)
+    bounded = np.clip(actions.reshape(len(actions), *space.shape), space.low, space.high)
+    return (np.rint(bounded) if np.issubdtype(space.dtype, np.integer) else bounded).astype(space.dtype)
 
 
 def _made(make_env: MakeEnv, client_id: int) -> gym.Env:

@@ -9,11 +9,10 @@ from typing import Any
 
 import cloudpickle
 import numpy as np
-from gymnasium.spaces import Discrete as GymDiscrete
 
 from fedrl.environments.apart import Apart, Gone
 from fedrl.environments.errors import WorldError, check_finite
-from fedrl.environments.gym import space_of
+from fedrl.environments.gym import native, plain, space_of
 from fedrl.environments.protocol import Host
 from fedrl.federation import Federation
 from fedrl.rollouts.host_meetings import Epoch
@@ -126,11 +125,7 @@ class Copies:
 
     def _one(self, copy: int, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool, bool]:
         env = self._envs[copy]
-        space = env.action_space(self._agents[0])
-        given = {
-            agent: action if isinstance(space, GymDiscrete) else np.asarray(action, space.dtype).reshape(space.shape)
-            for agent, action in zip(self._agents, actions, strict=True)
-        }
+        given = dict(zip(self._agents, native(env.action_space(self._agents[0]), actions), strict=True))
         seen, reward, done, cut, _ = env.step(given)
         self._seen[copy] = self._plain(seen)
         rewards = np.array([reward[agent] for agent in self._agents], np.float32)
@@ -150,5 +145,5 @@ class Copies:
                 f"{missing[0]} has left the epoch before its end; all agents must stay to the end, "
                 "so give those who are gone an observation that says so"
             )
-        stack = np.stack([np.asarray(seen[agent]) for agent in self._agents])
-        return stack.astype(np.int32) if stack.ndim == 1 else stack.reshape(len(stack), -1).astype(np.float32)
+        space = self._envs[0].observation_space(self._agents[0])
+        return plain(space, np.stack([np.asarray(seen[agent]) for agent in self._agents]))
