@@ -1,9 +1,22 @@
 """Strictness for every test: promotion of dtype or rank is an error, as are warnings (pyproject.toml)."""
 
+import cloudpickle
 import jax
+import pytest
 
-from fedrl.engines import cache
+from fedrl.engines import cache, processes
+from fedrl.rollouts import host
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 cache.enable()
+
+
+@pytest.fixture(scope="module")
+def travelling(request):
+    """Other processes cannot import a test module, so what it defines travels whole, as from a user's script."""
+    cloudpickle.register_pickle_by_value(request.module)
+    yield
+    cloudpickle.unregister_pickle_by_value(request.module)
+    processes.stop()
+    host.close_all()

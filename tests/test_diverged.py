@@ -1,18 +1,15 @@
 """An arm whose parameters run away is said to have diverged, on every engine, and the recipe goes on to its verdict."""
 
 import json
-import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
 
 import fedrl
 from fedrl.algorithms.fedavg import pavg
-from fedrl.engines import processes as workers
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
 from fedrl.environments.errors import Diverged
@@ -27,13 +24,7 @@ from fedrl.records.measure import sampled_return
 ROUNDS = 3
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _workers():
-    """They cannot import this module, so what is defined here travels whole, as from a user's script."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-    workers.stop()
+pytestmark = pytest.mark.usefixtures("travelling")
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,7 @@
 """Environments as users bring them: real ones train, faulty ones are named in a sentence, nothing is lost (about 30 s)."""
 
-import sys
 from pathlib import Path
 
-import cloudpickle
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ from gymnasium.spaces import Box, Discrete, MultiDiscrete
 
 import fedrl
 from fedrl.algorithms.fedavg import fedavg
-from fedrl.engines import processes as workers
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
 from fedrl.environments.errors import WorldError
@@ -26,13 +23,7 @@ TINY = fedavg(
 SHORT = sampled_return(2, horizon=20)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _workers():
-    """They cannot import this module, so what is defined here travels whole, as from a user's script."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-    workers.stop()
+pytestmark = pytest.mark.usefixtures("travelling")
 
 
 def train(make_env, *, clients: int = 2, engine=None, measure=SHORT, rounds: int = 1, **options) -> fedrl.Run:

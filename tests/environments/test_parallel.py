@@ -2,9 +2,7 @@
 
 import os
 import signal
-import sys
 
-import cloudpickle
 import jax
 import numpy as np
 import pytest
@@ -25,13 +23,7 @@ LIMIT = 30
 METHOD = fmarl(steps_along(reinforce(horizon=20, batch=1), eta=1e-3, local_steps=1, policy=mlp(4)), tau=2)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _carried():
-    """Other processes cannot import this module, so what is defined here travels whole, as from a user's script."""
-    cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield
-    cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-    host.close_all()
+pytestmark = pytest.mark.usefixtures("travelling")
 
 
 @pytest.fixture(scope="module")
