@@ -1,5 +1,6 @@
 """What `train` leaves behind: rows, costs, and a run that goes on where it stopped."""
 
+import jax
 import numpy as np
 import pytest
 from federations import environment, federation
@@ -9,7 +10,7 @@ from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines.fused import fused
 from fedrl.environments import random_mdp
-from fedrl.records import log
+from fedrl.records import kept, log
 from fedrl.records.measure import exact_return
 from fedrl.selection.participation import uniform
 
@@ -48,6 +49,23 @@ def test_going_on_with_more_rounds(tmp_path):
     assert longer.rows[-1]["env_steps"] == at_once.rows[-1]["env_steps"]
     policies = [(tmp_path / name / "policy.safetensors").read_bytes() for name in ("run", "other")]
     assert policies[0] == policies[1]
+
+
+def test_what_is_kept_of_measured_rounds(tmp_path):
+    """A file for each, also the first and the last; keeping changes no number, and the last one is what was learnt."""
+
+    def keep(algorithm, state):
+        return {"theta": jax.vmap(algorithm.answer)(state.server)}
+
+    plain = train(PAVG, federation(4), rounds=7, seeds=2, every=3)
+    run = train(PAVG, federation(4), rounds=7, seeds=2, every=3, out=tmp_path / "run", keep=keep)
+    assert [{**row, "seconds": 0} for row in log.plain("", run.rows)] == [
+        {**row, "seconds": 0} for row in log.plain("", plain.rows)
+    ]
+    found = dict(kept.load(tmp_path / "run", {"theta": run.theta}))
+    assert list(found) == [0, 3, 6, 7]
+    np.testing.assert_array_equal(found[7]["theta"], run.theta)
+    assert not np.array_equal(found[3]["theta"], found[6]["theta"])
 
 
 def test_a_million_clients():

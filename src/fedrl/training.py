@@ -18,7 +18,7 @@ from fedrl.engines.fused import fused
 from fedrl.engines.processes import processes
 from fedrl.environments.protocol import Environment
 from fedrl.federation import Federation
-from fedrl.records import checkpoint, log
+from fedrl.records import checkpoint, kept, log
 from fedrl.records.checkpoint import Checkpoint
 from fedrl.records.measure import Measure, usual
 from fedrl.records.rows import Ledger, Row, measured
@@ -27,6 +27,7 @@ from fedrl.trees import Tree
 from fedrl.types import Algorithm, Metrics
 
 Watch = Callable[[Row, int], None]  # (newest row, rounds in all)
+Keep = Callable[[Algorithm, State], Tree]  # what to keep of a state, every leaf with a leading seed axis
 
 
 class Run(NamedTuple):
@@ -60,6 +61,7 @@ def train(
     engine: Engine | None = None,
     measure: Measure | None = None,
     every: int = 1,
+    keep: Keep | None = None,
     watch: Watch | None = None,
     warn: Callable[[str], None] = print,
     checkpoint_seconds: float = 10.0,
@@ -68,6 +70,7 @@ def train(
 
     With `out` the run leaves log, checkpoints and policy there, and goes on from what it finds there. Without, it is only
     in memory. The default engine is the exact fused one, or `processes` where the environment cannot be compiled.
+    What `keep` makes of the state at each measured round stays there too, in a file a round (`records/kept.py`).
     `watch` is called after every few rounds and for every measured one; without one, a terminal shows a progress bar.
     """
     if rounds < 1 or seeds < 1 or every < 1:
@@ -77,14 +80,14 @@ def train(
     usual_engine = fused if isinstance(federation.environment, Environment) else processes
     play = (engine or usual_engine())(algorithm, federation, look, every)
     with closing(play):
-        journal = Journal(out, Ledger(algorithm, federation))
+        journal = Journal(out, Ledger(algorithm, federation), partial(keep, algorithm) if keep else None)
         at = journal.begin(play, range(seed, seed + seeds), rounds, warn)
         try:
             with _watching(watch, seeds) as see:
                 for count in _paces(play.most):
                     if at.round >= rounds:
                         break
-                    count = min(count, rounds - at.round)
+                    count = min(count, rounds - at.round, every - at.round % every if keep else rounds)
                     state, metrics = play.advance(at.state, at.round, count)
                     final = _final(play, state, at.round + count, rounds, every)
                     # one assignment: an interrupt finds either the old point or the new one, never half a step
@@ -151,9 +154,9 @@ def _same_seeds(file: Path, seeds: range) -> None:
 class Journal:
     """What a run writes down while it goes. Without a folder, only in memory."""
 
-    def __init__(self, out: str | Path | None, ledger: Ledger):
+    def __init__(self, out: str | Path | None, ledger: Ledger, keep: Callable[[State], Tree] | None = None):
         self.folder = Path(out) if out else None
-        self.ledger = ledger
+        self.ledger, self.keep = ledger, keep
         self.rows: list[Row] = []
         self.writer: log.LogWriter | None = None
         self.saved_at, self.saved_round = time.monotonic(), -1
@@ -181,6 +184,7 @@ class Journal:
                 self.saved_round = found.round
                 return found
         self._add(self.ledger.row(0, jax.device_get(opening | play.measure(state))))
+        self._keep(0, state)
         return Checkpoint(state, 0, self._synced())
 
     def record(self, done: int, state: State, metrics: Metrics, final: Metrics) -> Checkpoint:
@@ -189,7 +193,13 @@ class Journal:
         for i in range(count):
             row = self.ledger.row(done + i + 1, {name: value[:, i] for name, value in metrics.items()})
             self._add(row | (measured(final) if final and i == count - 1 else {}))
+        if "return" in self.rows[-1]:
+            self._keep(done + count, state)
         return Checkpoint(state, done + count, self._synced())
+
+    def _keep(self, round: int, state: State) -> None:
+        if self.folder and self.keep:
+            kept.save(self.folder, round, self.keep(state))
 
     def _add(self, row: Row) -> None:
         self.rows.append(row)

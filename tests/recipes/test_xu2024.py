@@ -15,14 +15,15 @@ from fedrl.recipes.xu2024 import _variants as variants
 from fedrl.records.measure import exact_return
 from fedrl.theory.utility import TABLE_IV, TABLE_IV_K, TABLE_IV_M, overheads
 
-RECIPES = {"fig4": 4, "fig5": 8, "fig6a": 6, "fig6b": 4, "fig6c": 6}
-TINY = {"epochs": 2, "length": 100, "minibatch": 50, "hidden": 4}
+RECIPES = {"fig4": 4, "fig5": 8, "fig6a": 6, "fig6b": 4, "fig6c": 6, "fig6d": 2, "fig6e": 2, "fig6f": 2, "fig7": 5}
+TINY = {"epochs": 10, "length": 100, "minibatch": 50, "hidden": 4}
 
 
 def outcome(levels: list[float], seeds: int = 4) -> Outcome:
     """Seeds that end a little apart, at the levels of successive tests."""
     apart = 0.001 * np.arange(seeds)
-    rows = [{"round": i, "return_by_seed": (level + apart).tolist()} for i, level in enumerate(levels)]
+    counts = {"train/updates": 7, "train/messages": 26}
+    rows = [{"round": i, "return_by_seed": (level + apart).tolist()} | counts for i, level in enumerate(levels)]
     return Outcome(rows, (levels[-1] + apart)[:, None] * np.ones((1, 7)))
 
 

@@ -15,6 +15,7 @@ import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ from fedrl.federation import Federation
 from fedrl.records import log
 from fedrl.records.measure import Measure
 from fedrl.records.rows import Row
+from fedrl.training import Keep
 
 
 class Arm(NamedTuple):
@@ -38,13 +40,15 @@ class Arm(NamedTuple):
     engine: Engine
     measure: Measure | None = None
     every: int = 1
+    keep: Keep | None = None
 
 
 class Outcome(NamedTuple):
-    """What became of one arm: its log and its final returns [seeds, clients]."""
+    """What became of one arm: its log, its final returns [seeds, clients], and its folder for what else it kept."""
 
     rows: list[Row]
     returns: np.ndarray
+    folder: Path = Path()
 
     def final(self) -> np.ndarray:
         """Final return of each seed, averaged over clients."""

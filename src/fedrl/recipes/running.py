@@ -113,6 +113,7 @@ def run(
                 engine=engine or arm.engine,
                 measure=arm.measure,
                 every=arm.every,
+                keep=arm.keep,
                 watch=partial(watch, name) if watch else None,
                 warn=warn,
             )
@@ -184,7 +185,7 @@ def outcome(place: Path) -> Outcome:
         ) from None
     if not rows:
         raise folders.RunFolderError(f"{place / 'log.jsonl'} is empty; repeat the run or use another copy")
-    return Outcome(rows, returns)
+    return Outcome(rows, returns, place)
 
 
 def arm_folder(path: Path, name: str) -> Path:

@@ -1,7 +1,7 @@
 """What a run costs and what it is worth per unit of cost: Xu et al. 2024, Eq. (7), (13), (27) and Table IV."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,8 +40,8 @@ def psi_0(spent: Overheads, price: Overheads) -> float:
     return sum(count * cost for count, cost in zip(spent, price, strict=True))
 
 
-def utility(psi_2: float, psi_1: float, psi_0: float) -> float:
-    """(psi_2 - psi_1) / psi_0, Eq. (13): from the first squared gradient norm to the reached one, per unit of cost."""
+def utility(psi_2: Any, psi_1: Any, psi_0: Any) -> Any:
+    """(psi_2 - psi_1) / psi_0, Eq. (13), of numbers or arrays: the fall of the squared gradient norm per unit of cost."""
     return (psi_2 - psi_1) / psi_0
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from fedrl.algorithms.fedavg import Method
 from fedrl.algorithms.fmarl import fmarl
@@ -27,10 +26,9 @@ from fedrl.local.learner import BuildLearner
 from fedrl.local.paces import Pace, given
 from fedrl.local.ppo import ppo
 from fedrl.local.steps import constant
-from fedrl.plots import style
 from fedrl.policies.mlp import gaussian_mlp
-from fedrl.recipes import judging
-from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
+from fedrl.recipes.recipe import Arm, Outcome, RecipeError
+from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _references as references
 from fedrl.records.measure import sampled_return
 from fedrl.theory.utility import Row
@@ -54,7 +52,8 @@ class Config:
 PAPER_SIZE = {"epochs": 500}
 
 
-def learner(config: Config, eta: float | None = None) -> BuildLearner:
+def learner(config: Config, eta: float | None = None, remember: int = 0) -> BuildLearner:
+    """PPO; with `remember` it also has a loss on the last mini-batches."""
     rate = config.eta if eta is None else eta
     return ppo(
         policy=gaussian_mlp(config.hidden, config.hidden),
@@ -68,6 +67,8 @@ def learner(config: Config, eta: float | None = None) -> BuildLearner:
         critic_epochs=4,
         critic_minibatch=config.minibatch,
         filter_rewards=False,
+        remember=remember,
+        warm_up=remember * config.minibatch,
     )
 
 
@@ -94,18 +95,21 @@ def arm(config: Config, method: Method, tau: int = 1) -> Arm:
             f"length={config.length} must be a multiple of minibatch={config.minibatch}, and epochs at least 1, "
             f"got {config.epochs}; try --set minibatch=250 --set length=1500"
         )
-    a_epoch = config.length // config.minibatch
     return Arm(
         method,
-        _federation(config),
-        max(1, config.epochs * a_epoch // tau),
+        federation(config),
+        rounds(config, tau),
         _engine(config),
         measure=sampled_return(config.repetitions, per_step=True),
-        every=max(1, round(config.test_every * a_epoch / tau)),
+        every=max(1, round(config.test_every * config.length / config.minibatch / tau)),
     )
 
 
-def _federation(config: Config) -> Federation:
+def rounds(config: Config, tau: int) -> int:
+    return max(1, config.epochs * config.length // config.minibatch // tau)
+
+
+def federation(config: Config) -> Federation:
     if config.simulator == "sumo":
         from fedrl.environments.parallel import pettingzoo
         from fedrl.environments.traffic import FigureEight
@@ -121,31 +125,5 @@ def _engine(config: Config) -> Engine:
     return one_at_a_time() if config.simulator == "sumo" else fused("vmap")
 
 
-def above(text: str, better: np.ndarray, worse: np.ndarray) -> Claim:
-    """By 3 standard errors, seeds being shared between the arms; NAS."""
-    gap, error = judging.mean_se(better - worse)
-    return Claim(f"{text}, by 3 SE", judging.sign(gap, error), {"gap": gap, "se": error, "seeds": better.size})
-
-
-def whole(outcome: Outcome) -> np.ndarray:
-    """NAS of each seed, averaged over all tests: a fast learner is high here."""
-    return outcome.curve()[1].mean(axis=0)
-
-
 def draw(config: Config, arms: dict[str, Outcome], path: Path, title: str) -> Path:
-    """NAS by epoch, with the constant policy and the traffic that SUMO drives beside the curves."""
-    figure, axes = style.axes()
-    for index, (name, outcome) in enumerate(arms.items()):
-        rounds, returns = outcome.curve()
-        mean, error = returns.mean(axis=1), [judging.mean_se(row)[1] for row in returns]
-        epochs = rounds * config.epochs / max(rounds[-1], 1)
-        axes.plot(epochs, mean, label=name, linewidth=1.6, **style.look(index))
-        if returns.shape[1] > 1:
-            axes.fill_between(
-                epochs, mean - error, mean + error, color=style.look(index)["color"], alpha=0.18, linewidth=0
-            )
-    for shade, (name, speed) in zip(("0.3", "0.5", "0.7"), references.speeds(config.length).items(), strict=False):
-        axes.axhline(speed / SPEED, color=shade, linestyle=":", linewidth=1.4, label=f"{name} ({speed:.2f} m/s)")
-    axes.set(xlabel="epoch", ylabel=f"normalised average speed (of {SPEED:g} m/s)")
-    style.legend(axes)
-    return style.save(figure, path, title)
+    return curves.draw(arms, references.figure_eight(config.length), path, title, epochs=config.epochs, v_ref=SPEED)

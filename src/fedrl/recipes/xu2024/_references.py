@@ -8,21 +8,26 @@ import numpy as np
 EPOCHS = 3
 
 
+def figure_eight(length: int) -> dict[str, float]:
+    return _speeds("FigureEight", length)
+
+
+def merge(length: int) -> dict[str, float]:
+    return _speeds("Merge", length)
+
+
 @cache
-def speeds(length: int) -> dict[str, float]:
+def _speeds(world: str, length: int) -> dict[str, float]:
     """Mean speeds in m/s over a few epochs in SUMO; nothing where it is not installed."""
     try:
-        from fedrl.environments.traffic import FigureEight
+        from fedrl.environments import traffic
     except ImportError:
         return {}
     from fedrl.environments.apart import Apart
 
     found = {}
-    for name, make in (
-        ("always accelerate", partial(FigureEight, "agents", horizon=length)),
-        ("SUMO drives all", partial(FigureEight, "sumo", horizon=length)),
-    ):
-        env = Apart(make)
+    for name, driver in (("always accelerate", "agents"), ("SUMO drives all", "sumo")):
+        env = Apart(partial(getattr(traffic, world), driver, horizon=length))
         try:
             found[name] = float(np.mean([_mean_speed(env, seed) for seed in range(EPOCHS)]))
         finally:

@@ -6,6 +6,7 @@ from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.links.delays import delayed
 from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024._figure_eight import PAPER_SIZE as PAPER_SIZE
 from fedrl.recipes.xu2024._figure_eight import Config as Config
@@ -32,12 +33,12 @@ def build(config: Config) -> dict[str, Arm]:
 
 
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
-    whole = {name: eight.whole(outcome) for name, outcome in arms.items()}
+    whole = {name: curves.whole(outcome) for name, outcome in arms.items()}
     return [
-        eight.above("FIRL learns faster than IRL (mean over all tests)", whole[FIRL], whole[IRL]),
-        eight.above("FIRL ends above IRL", arms[FIRL].final(), arms[IRL].final()),
-        eight.above("FIRL_syn is above FIRL_asy (mean over all tests)", whole[SYN], whole[ASY]),
-        eight.above("FIRL without delay is above FIRL_asy", whole[FIRL], whole[ASY]),
+        curves.above("FIRL learns faster than IRL (mean over all tests)", whole[FIRL], whole[IRL]),
+        curves.above("FIRL ends above IRL", arms[FIRL].final(), arms[IRL].final()),
+        curves.above("FIRL_syn is above FIRL_asy (mean over all tests)", whole[SYN], whole[ASY]),
+        curves.above("FIRL without delay is above FIRL_asy", whole[FIRL], whole[ASY]),
     ]
 
 

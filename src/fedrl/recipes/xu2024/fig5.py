@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024._figure_eight import PAPER_SIZE as PAPER_SIZE
 from fedrl.theory.utility import TABLE_IV
@@ -37,7 +38,7 @@ def build(config: Config) -> dict[str, Arm]:
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
     final = {name: outcome.final() for name, outcome in arms.items()}
     return [
-        eight.above(
+        curves.above(
             f"{method}: eta = 0.001 ends above eta = {other:g}", final[_name(method, 1e-3)], final[_name(method, other)]
         )
         for method in ROWS

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024 import _variants as variants
 from fedrl.recipes.xu2024._figure_eight import PAPER_SIZE as PAPER_SIZE
@@ -25,9 +26,9 @@ def build(config: Config) -> dict[str, Arm]:
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
     """Each pair the figure orders: by tau, and at tau = 15 by the mean of tau_i."""
     one, ten, fifteen, from_10, from_5, from_1 = (variants.name(row) for row in ROWS)
-    whole = {name: eight.whole(outcome) for name, outcome in arms.items()}
+    whole = {name: curves.whole(outcome) for name, outcome in arms.items()}
     pairs = [(one, ten), (ten, fifteen), (from_10, fifteen), (from_5, from_10), (from_1, from_5)]
-    return [eight.above(f"{a} is above {b} (mean over all tests)", whole[a], whole[b]) for a, b in pairs]
+    return [curves.above(f"{a} is above {b} (mean over all tests)", whole[a], whole[b]) for a, b in pairs]
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:

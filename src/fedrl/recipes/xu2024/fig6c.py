@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024 import _variants as variants
 from fedrl.recipes.xu2024._figure_eight import PAPER_SIZE as PAPER_SIZE
@@ -24,9 +25,9 @@ def build(config: Config) -> dict[str, Arm]:
 
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
     fifteen, varied, thin, dense, twice, varied_thin = (variants.name(row) for row in ROWS)
-    whole = {name: eight.whole(outcome) for name, outcome in arms.items()}
+    whole = {name: curves.whole(outcome) for name, outcome in arms.items()}
     pairs = [(thin, fifteen), (varied_thin, varied), (dense, thin), (twice, thin)]
-    return [eight.above(f"{a} is above {b} (mean over all tests)", whole[a], whole[b]) for a, b in pairs]
+    return [curves.above(f"{a} is above {b} (mean over all tests)", whole[a], whole[b]) for a, b in pairs]
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
