@@ -1,5 +1,7 @@
-"""Environments in processes of their own (about 3 s)."""
+"""Environments in processes of their own (about 15 s)."""
 
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -24,7 +26,7 @@ def test_two_at_once():
     for env in envs:
         env.close()
         env.close()
-        assert env._process.exitcode == 0
+        assert env._process.returncode == 0
 
 
 def test_errors_come_across():
@@ -34,8 +36,114 @@ def test_errors_come_across():
         env.step({agent: np.array([np.nan]) for agent in env.agents})
     env.step({agent: np.ones(1) for agent in env.agents})
     env._process.kill()
-    env._process.join()
+    env._process.wait()
     with pytest.raises(Gone, match=r"own process is gone \(exit code -9\): make a new one"):
         env.reset(seed=0)
     with pytest.raises(ValueError, match="driver='nobody'"):
         Apart(partial(FigureEight, "nobody"))
+
+
+def test_one_that_was_interrupted_is_not_asked_again(monkeypatch):
+    env = Apart(partial(FigureEight, horizon=20))
+
+    def interrupted():
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(env._line, "recv_bytes", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            env.reset(seed=0)
+    with pytest.raises(Gone, match="exit code 0"):
+        env.step({})
+
+
+WALK = """
+import os
+import numpy as np
+from gymnasium.spaces import Box
+from pettingzoo import ParallelEnv
+
+class Walk(ParallelEnv):
+    metadata = {}
+    possible_agents = ["left", "right"]
+
+    def __init__(self):
+        self.agents, self.steps = [], 0
+        self.observation_spaces = dict.fromkeys(self.possible_agents, Box(-1, 1, (1,)))
+        self.action_spaces = dict(self.observation_spaces)
+
+    def observation_space(self, agent):
+        return self.observation_spaces[agent]
+
+    def action_space(self, agent):
+        return self.action_spaces[agent]
+
+    def reset(self, seed=None, options=None):
+        print("said by the environment", flush=True)
+        os.system("echo said by its child")
+        self.agents, self.steps = list(self.possible_agents), 0
+        return dict.fromkeys(self.agents, np.zeros(1, np.float32)), dict.fromkeys(self.agents, {})
+
+    def step(self, actions):
+        here, self.steps = self.agents, self.steps + 1
+        self.agents = [] if self.steps == 5 else here
+        at, over = np.array([self.steps / 5], np.float32), self.steps == 5
+        earned = {agent: float(action[0]) for agent, action in actions.items()}
+        return dict.fromkeys(here, at), earned, dict.fromkeys(here, False), dict.fromkeys(here, over), {}
+
+    def close(self):
+        open("closed", "a").write("x")
+"""
+
+TRAINS = """
+import fedrl
+from fedrl.algorithms.fmarl import fmarl
+from fedrl.engines.one_at_a_time import one_at_a_time
+from fedrl.local.ascent import steps_along
+from fedrl.local.reinforce import reinforce
+from fedrl.policies.mlp import gaussian_mlp
+from fedrl.records.measure import sampled_return
+
+federation = fedrl.pettingzoo(Walk, limit=5)
+method = fmarl(steps_along(reinforce(horizon=5, batch=2), eta=1e-3, local_steps=1, policy=gaussian_mlp(4)), tau=1)
+run = fedrl.train(method, federation, rounds=1, engine=one_at_a_time(), measure=sampled_return(1))
+print(len(run.rows), run.returns.shape)
+"""
+
+WAITS = """
+from fedrl.environments.apart import Apart
+
+env = Apart(Walk)
+env.reset(seed=0)
+print("ready", flush=True)
+input()
+"""
+
+
+def script(tmp_path, text):
+    (tmp_path / "script.py").write_text(WALK + text)
+    return subprocess.Popen(
+        [sys.executable, "script.py"], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+def test_a_script_needs_no_guard(tmp_path):
+    """It is read once, its environment travels whole, and what that prints stays out of its output."""
+    running = script(tmp_path, TRAINS)
+    out, err = running.communicate(timeout=120)
+    assert running.returncode == 0, err
+    assert out == "2 (1, 2)\n"
+    assert set(err.splitlines()) == {"said by the environment", "said by its child"}
+
+
+@pytest.mark.parametrize("ending", ["killed", "at its end"])
+def test_it_ends_with_its_parent(tmp_path, ending):
+    """The environment holds the parent's stderr open, which is therefore read to its end only when it is gone."""
+    running = script(tmp_path, WAITS)
+    assert running.stdout.readline() == "ready\n"
+    if ending == "killed":
+        running.kill()
+    running.communicate("\n" if ending == "at its end" else None, timeout=20)
+    assert running.returncode == (-9 if ending == "killed" else 0)
+    assert (tmp_path / "closed").read_text() == "x"

@@ -1,7 +1,10 @@
-"""PettingZoo environments as federations, on SUMO itself: they train, and killed processes change nothing (about 40 s)."""
+"""PettingZoo environments as federations, on SUMO itself: they train, and killed processes change nothing (about 30 s)."""
 
 import os
 import signal
+import time
+from collections import Counter
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -57,7 +60,7 @@ def test_killed_processes_are_replaced_and_their_epochs_repeated(eight, undistur
     """Before every 37th step of SUMO its process is killed, also while it is catching up."""
     from fedrl.environments import parallel
 
-    steps, killed, plainly = [0], [0], parallel.Copies._one
+    steps, killed, plainly = [0], [0], parallel.Copies._tell
 
     def dangerous(self, copy, actions):
         steps[0] += 1
@@ -66,7 +69,7 @@ def test_killed_processes_are_replaced_and_their_epochs_repeated(eight, undistur
             os.kill(self._envs[copy]._process.pid, signal.SIGKILL)
         return plainly(self, copy, actions)
 
-    monkeypatch.setattr(parallel.Copies, "_one", dangerous)
+    monkeypatch.setattr(parallel.Copies, "_tell", dangerous)
     assert same(train(eight), undisturbed)
     assert killed[0] >= 4
 
@@ -104,6 +107,52 @@ class Leaving(ParallelEnv):
 
     def step(self, actions):
         return {"left": np.zeros(2, np.float32)}, {"left": 1.0}, {"left": False}, {"left": False}, {}
+
+
+class Noting(Leaving):
+    """Nobody leaves; every reset is noted with its process, and a step waits until `copies` processes are at it."""
+
+    def __init__(self, folder: Path, copies: int = 1):
+        super().__init__()
+        self.folder, self.copies, self.steps = folder, copies, 0
+
+    def reset(self, seed=None, options=None):
+        with (self.folder / "resets").open("a") as file:
+            file.write(f"{os.getpid()}\n")
+        self.steps = 0
+        return super().reset(seed, options)
+
+    def step(self, actions):
+        self.steps += 1
+        (self.folder / f"step-{self.steps}-{os.getpid()}").touch()
+        given_up = time.monotonic() + 20.0
+        while len(list(self.folder.glob(f"step-{self.steps}-*"))) < self.copies:
+            assert time.monotonic() < given_up, "the others have not been told to step"
+            time.sleep(0.01)
+        here = self.agents
+        seen = dict.fromkeys(here, np.full(2, self.steps / 10, np.float32))
+        return seen, dict.fromkeys(here, 1.0), dict.fromkeys(here, False), dict.fromkeys(here, False), {}
+
+
+def test_training_goes_on_where_it_was_before_a_measurement(tmp_path):
+    """160 steps in epochs of 30 are six resets of the process that trains, one for each epoch begun."""
+    train(fedrl.pettingzoo(lambda: Noting(tmp_path), limit=30), rounds=4)
+    resets = Counter((tmp_path / "resets").read_text().split())
+    measurements = 4  # at the beginning, after two rounds, after four, and for the returns; each ends one epoch of two
+    assert sorted(resets.values()) == [1 + 4 * 2 * 20 // 30, 2 * measurements]
+
+
+def test_copies_step_at_the_same_time(tmp_path):
+    environment = fedrl.pettingzoo(lambda: Noting(tmp_path, copies=3), limit=5).environment
+    stage = environment.open(0, np.int32(0), 3)
+    try:
+        stage.reset(np.arange(3), np.arange(3, dtype=np.uint32))
+        seen, reward, done, cut = stage.step(np.zeros((3, 2), np.int32))
+    finally:
+        stage.close()
+    assert seen.shape == (3, 2, 2)
+    assert reward.tolist() == [[1.0, 1.0]] * 3
+    assert not (done | cut).any()
 
 
 def test_faults_are_named():

@@ -178,7 +178,7 @@ def play(
 ) -> None:
     """Draw one episode of a client with the learnt policy (of the run's first seed) as an animated GIF.
 
-    Cart-pole, mountain car and MuJoCo's bodies can be drawn.
+    Cart-pole, mountain car, MuJoCo's bodies and traffic (Figure Eight, Merge) can be drawn.
 
     Example: fedrl play runs/cart-pole --client 3 --out clip.gif
     """

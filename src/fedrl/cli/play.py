@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,12 +10,12 @@ import numpy as np
 from rich.progress import track
 
 from fedrl import keys
-from fedrl.cli import output
+from fedrl.cli import output, traffic_played
 from fedrl.environments.cart_pole import SECONDS, CartPole
 from fedrl.environments.mountain_car import MountainCar
 from fedrl.environments.protocol import Environment, Host, Simulator
 from fedrl.plots import clip, mujoco_scene, scenes
-from fedrl.plots.clip import Scene
+from fedrl.plots.clip import Episode
 from fedrl.recipes import finished, running
 from fedrl.recipes.finished import Finished
 from fedrl.recipes.recipe import RecipeError
@@ -26,13 +26,6 @@ from fedrl.types import Client
 
 COMPARED = 64  # clients looked at to find in what the worlds differ
 CAR_SECONDS = 1 / 30  # a step of mountain car has no length of its own; Gymnasium shows thirty a second
-
-
-class Episode(NamedTuple):
-    poses: np.ndarray  # [T + 1, ...] what is drawn: the states' numbers, for MuJoCo qpos
-    rewards: np.ndarray  # [T]
-    scene: Scene
-    seconds: float  # that a step takes
 
 
 def play(path: Path, client: int, out: Path | None, *, arm: str | None, seed: int, steps: int | None) -> None:
@@ -50,9 +43,10 @@ def play(path: Path, client: int, out: Path | None, *, arm: str | None, seed: in
     episode = act(it, who, seed, steps)
     shown = clip.timing(len(episode.rewards), episode.seconds)
     earned = np.concatenate([[0.0], np.cumsum(episode.rewards)])
-    captions = [f"client {client}  {differs}\nstep {t}  return {earned[t]:.1f}" for t in shown.steps]
+    said = episode.said or [f"step {t}  return {so_far:.1f}" for t, so_far in enumerate(earned)]
+    captions = [f"client {client}  {differs}\n{said[t]}" for t in shown.steps]
     console = output.screen()
-    drawn = clip.frames(episode.scene, episode.poses[shown.steps], captions)
+    drawn = clip.frames(episode.scene, episode.poses[shown.steps], captions, episode.size)
     pictures = list(
         track(drawn, "drawing", len(shown.steps), console=console, transient=True, disable=not console.is_terminal)
     )
@@ -79,8 +73,10 @@ def meet(it: Finished, client: int) -> tuple[Client, str]:
 
 
 def act(it: Finished, client: Client, seed: int, steps: int | None) -> Episode:
-    """One episode in the client's own environment, with the parameters this client acts with."""
+    """One episode in the client's own environment, with the parameters this client acts with; of all in one they share."""
     algorithm, environment = it.algorithm, it.arm.federation.environment
+    if environment.agents and (episode := traffic_played.act(it, int(client.id), seed, steps)):
+        return episode
     server = jax.tree.map(lambda x: x[0], it.state.server)
     theta = algorithm.theta_of(algorithm.answer(server), client)
     key = keys.of(it.state.key[0], "play", seed, "client", client.id)
@@ -89,8 +85,8 @@ def act(it: Finished, client: Client, seed: int, steps: int | None) -> Episode:
         return _act_in_mujoco(environment, it, theta, client, key, horizon)
     if not isinstance(environment, Environment) or not isinstance(client.world, CartPole | MountainCar):
         raise RecipeError(
-            "this run's clients have nothing to draw; cart-pole, mountain car, half-cheetah, walker2d and hopper can be "
-            "played, and `fedrl evaluate` tells what the clients earn"
+            "this run's clients have nothing to draw; cart-pole, mountain car, half-cheetah, walker2d, hopper and traffic "
+            "can be played, and `fedrl evaluate` tells what the clients earn"
         )
     rolled = jax.jit(sampler(environment, algorithm.policy, horizon=horizon, batch=1))(theta, client, key)
     seen: Trajectory = jax.tree.map(lambda x: np.asarray(x)[0, : int(rolled.alive.sum())], rolled)

@@ -1,13 +1,12 @@
 """Any PettingZoo parallel environment as a federation whose clients meet in it: `fedrl.pettingzoo(make_env)`.
 
-Every copy runs in a process of its own. One that dies is started again and its epoch repeated up to where it was: an epoch
-is its seed and the actions taken in it, so the result is the same.
+Every copy runs in a process of its own, and all of them step at the same time. One that dies is started again and its epoch
+repeated up to where it was: an epoch is its seed and the actions taken in it, so the result is the same.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from fedrl.environments.apart import Apart, Gone
@@ -21,16 +20,6 @@ MakeParallel = Callable[[], Any]  # -> pettingzoo.ParallelEnv
 MOST_DEATHS = 3  # of one copy at one step
 
 
-class Carried:
-    """A function that spawned processes can be given even if they cannot import it."""
-
-    def __init__(self, function: Callable) -> None:
-        self.code = cloudpickle.dumps(function)
-
-    def __call__(self) -> Any:
-        return cloudpickle.loads(self.code)()
-
-
 def pettingzoo(make_env: MakeParallel, *, limit: int, gamma: float = 0.99) -> Federation:
     """One client an agent; all of them act in the environment that `make_env()` makes, epochs of at most `limit` steps.
 
@@ -38,7 +27,7 @@ def pettingzoo(make_env: MakeParallel, *, limit: int, gamma: float = 0.99) -> Fe
     """
     if limit < 1 or not 0.0 < gamma <= 1.0:
         raise ValueError(f"wanted limit >= 1 and 0 < gamma <= 1, got {limit} and {gamma}")
-    first = Apart(Carried(make_env))
+    first = Apart(make_env)
     agents = list(first.possible_agents)
     spaces = [(first.observation_space(agent), first.action_space(agent)) for agent in agents]
     first.close()
@@ -59,32 +48,31 @@ class Copies:
     """Epochs under way in several processes. Arrays have the axes [copies, agents, ...]."""
 
     def __init__(self, make_env: MakeParallel, agents: list[str], copies: int, limit: int) -> None:
-        self._make, self._agents, self._limit = Carried(make_env), agents, limit
-        self._envs = [Apart(self._make) for _ in range(copies)]
+        self._make, self._agents, self._limit = make_env, agents, limit
+        self._envs = [Apart(make_env) for _ in range(copies)]
         self._seeds = [-1] * copies
         self._taken: list[list[np.ndarray]] = [[] for _ in range(copies)]
         self._seen: list[np.ndarray] = [np.zeros(0)] * copies
         self._action = np.zeros(0)  # what one step's actions look like
+        self.infos: list[dict[str, dict[str, Any]]] = [{} for _ in range(copies)]  # what else is said of the agents now
 
     def at(self, epoch: Epoch) -> np.ndarray:
         """Observations where the epochs stand; what is elsewhere, because it is new or was with others, goes there first."""
-        for copy, (seed, steps, actions) in enumerate(zip(epoch.seed, epoch.steps, epoch.actions, strict=True)):
-            there = self._seeds[copy] == int(seed) and len(self._taken[copy]) == int(steps)
-            if not (there and all(map(np.array_equal, self._taken[copy], actions))):
-                self._seeds[copy], self._taken[copy] = int(seed), list(actions[: int(steps)])
-                self._surviving(copy)
+        away = [copy for copy in range(len(self._envs)) if not self._is_at(copy, epoch)]
+        self._begin(away, epoch.seed[away])
+        for t in range(max(epoch.steps[away], default=0)):
+            self._advance([copy for copy in away if t < epoch.steps[copy]], epoch.actions[:, t])
         return np.stack(self._seen)
 
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        for copy, seed in zip(rows, seeds, strict=True):
-            self._seeds[copy], self._taken[copy] = int(seed), []
-            self._surviving(copy)
+        self._begin(rows, seeds)
         return np.stack([self._seen[copy] for copy in rows])
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Rewards [copies, agents]; done and cut [copies]."""
-        came = [self._step(copy, actions[copy]) for copy in range(len(self._envs))]
-        seen, reward, done, cut = (np.stack(x) for x in zip(*came, strict=True))
+        came = self._advance(range(len(self._envs)), actions)
+        reward, done, cut = (np.stack(x) for x in zip(*came, strict=True))
+        seen = np.stack(self._seen)
         check_finite(0, seen, reward)
         return seen, reward, done, cut
 
@@ -96,25 +84,49 @@ class Copies:
                 actions[copy, : len(taken)] = taken
         return Epoch(np.array(self._seeds, np.uint32), np.array([len(x) for x in self._taken], np.int32), actions)
 
+    def call(self, copy: int, name: str, *arguments: Any) -> Any:
+        """Any method or attribute of one environment, as of `Apart`."""
+        return self._envs[copy].call(name, *arguments)
+
     def close(self) -> None:
         for env in self._envs:
             env.close()
 
-    def _step(self, copy: int, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool, bool]:
-        came = self._surviving(copy, lambda: self._one(copy, actions))
-        self._action = actions
-        self._taken[copy].append(np.array(actions))
+    def _is_at(self, copy: int, epoch: Epoch) -> bool:
+        there = self._seeds[copy] == int(epoch.seed[copy]) and len(self._taken[copy]) == int(epoch.steps[copy])
+        return there and all(map(np.array_equal, self._taken[copy], epoch.actions[copy]))
+
+    def _begin(self, rows: Sequence[int] | np.ndarray, seeds: np.ndarray) -> None:
+        for copy, seed in zip(rows, seeds, strict=True):
+            self._seeds[copy], self._taken[copy] = int(seed), []
+        self._together(rows, [None] * len(rows))
+
+    def _advance(self, rows: Sequence[int], actions: np.ndarray) -> list[tuple[np.ndarray, bool, bool]]:
+        """What a step brings to each of the copies `rows`: rewards, done, cut. `actions` are [all copies, ...]."""
+        came = self._together(rows, [actions[copy] for copy in rows])
+        for copy in rows:
+            self._action = actions[copy]
+            self._taken[copy].append(np.array(actions[copy]))
         return came
 
-    def _surviving(self, copy: int, work: Callable[[], Any] | None = None) -> Any:
-        """What `work()` gives, or None after catching up; should the process die, once more in a new one."""
+    def _together(self, rows: Sequence[int] | np.ndarray, given: list[Any]) -> list[Any]:
+        """Tell all, then hear all. None is given for a new epoch. If one says what it should not, none is trusted."""
+        try:
+            for copy, actions in zip(rows, given, strict=True):
+                self._tell(copy, actions)
+            return [self._surviving(copy, actions) for copy, actions in zip(rows, given, strict=True)]
+        except BaseException:
+            self.close()
+            raise
+
+    def _surviving(self, copy: int, actions: np.ndarray | None) -> Any:
+        """What it says to the `actions` it has been told; should the process die, once more in a new one."""
         for deaths in range(MOST_DEATHS):
             try:
                 if deaths:
                     self._envs[copy] = Apart(self._make)
-                if deaths or work is None:
-                    self._repeat(copy)
-                return work() if work else None
+                    self._repeat(copy, actions)
+                return self._hear(copy)
             except Gone as error:
                 gone = error
         steps = len(self._taken[copy])
@@ -123,21 +135,29 @@ class Copies:
             f"{self._seeds[copy]} ({gone}); look into that epoch on its own"
         )
 
-    def _one(self, copy: int, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, bool, bool]:
-        env = self._envs[copy]
-        given = dict(zip(self._agents, native(env.action_space(self._agents[0]), actions), strict=True))
-        seen, reward, done, cut, _ = env.step(given)
-        self._seen[copy] = self._plain(seen)
-        rewards = np.array([reward[agent] for agent in self._agents], np.float32)
-        over = any(done.values())
-        return self._seen[copy], rewards, over, any(cut.values()) or len(self._taken[copy]) + 1 >= self._limit
+    def _repeat(self, copy: int, actions: np.ndarray | None) -> None:
+        """Its epoch from the beginning, to where it has been told these actions."""
+        self._tell(copy, None)
+        for told in self._taken[copy] if actions is None else [*self._taken[copy], actions]:
+            self._hear(copy)
+            self._tell(copy, told)
 
-    def _repeat(self, copy: int) -> None:
-        """Go where the epoch of this copy stands, from its beginning."""
-        seen, _ = self._envs[copy].reset(seed=self._seeds[copy])
+    def _tell(self, copy: int, actions: np.ndarray | None) -> None:
+        env = self._envs[copy]
+        if actions is None:
+            env.ask("reset", self._seeds[copy], None)
+        else:
+            given = native(env.action_space(self._agents[0]), actions)
+            env.ask("step", dict(zip(self._agents, given, strict=True)))
+
+    def _hear(self, copy: int) -> tuple[np.ndarray, bool, bool] | None:
+        seen, *came, self.infos[copy] = self._envs[copy].answer()
         self._seen[copy] = self._plain(seen)
-        for actions in self._taken[copy]:
-            self._one(copy, actions)
+        if not came:
+            return None
+        reward, done, cut = came
+        rewards = np.array([reward[agent] for agent in self._agents], np.float32)
+        return rewards, any(done.values()), any(cut.values()) or len(self._taken[copy]) + 1 >= self._limit
 
     def _plain(self, seen: dict[str, Any]) -> np.ndarray:
         if missing := [agent for agent in self._agents if agent not in seen]:

@@ -1,7 +1,7 @@
 """An episode as an animated GIF: which steps are shown, how fast, and the file."""
 
 import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,8 +15,18 @@ MOST_FRAMES = 200
 SHORTEST, LONGEST = 2, 5  # hundredths of a second a frame is shown: what viewers keep to, and what still looks smooth
 HELD = 100  # hundredths of a second the last frame stays
 COLOURS = 128
+SIZE = (6.4, 4.0)  # inches
 
 Scene = Callable[[Any], Callable[[np.ndarray], None]]  # (axes) -> (pose) -> None: what moves is put where it is then
+
+
+class Episode(NamedTuple):
+    poses: np.ndarray  # [T + 1, ...] what is drawn: the states' numbers, for MuJoCo qpos
+    rewards: np.ndarray  # [T]
+    scene: Scene
+    seconds: float  # that a step takes
+    said: Sequence[str] = ()  # of each state, above its picture; else its step and the return so far
+    size: tuple[float, float] = SIZE
 
 
 class Timing(NamedTuple):
@@ -38,9 +48,11 @@ def timing(steps: int, seconds: float) -> Timing:
     return Timing(shown, hundredths, 100 * stride * seconds / hundredths)
 
 
-def frames(scene: Scene, poses: Iterable[np.ndarray], captions: Iterable[str]) -> Iterator[np.ndarray]:
+def frames(
+    scene: Scene, poses: Iterable[np.ndarray], captions: Iterable[str], size: tuple[float, float] = SIZE
+) -> Iterator[np.ndarray]:
     """Pictures [height, width, 3] of the poses, drawn one at a time."""
-    figure, axes = plt.subplots(figsize=(6.4, 4.0), dpi=75, layout="constrained")
+    figure, axes = plt.subplots(figsize=size, dpi=75, layout="constrained")
     axes.set_axis_off()
     move = scene(axes)
     title = figure.suptitle("x\nx", fontsize="medium", x=0.02, ha="left", family="monospace")

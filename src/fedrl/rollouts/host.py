@@ -104,9 +104,9 @@ def act_of(policy: Policy) -> Callable:
 _open: OrderedDict[tuple, tuple[Host, bytes, Simulator]] = OrderedDict()
 
 
-def opened(environment: Host, who: int, world: Any, copies: int) -> Simulator:
-    """The simulator of client `who` with this world, opened now or kept from before."""
-    place = (id(environment.open), who, copies)
+def opened(environment: Host, who: int, world: Any, copies: int, purpose: int = 0) -> Simulator:
+    """The simulator of client `who` with this world, opened now or kept from before; each purpose has its own."""
+    place = (id(environment.open), who, copies, purpose)
     stamp = b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(world))
     if place in _open and _open[place][1] == stamp and _open[place][0] is environment:
         _open.move_to_end(place)

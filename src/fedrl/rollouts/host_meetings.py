@@ -4,6 +4,7 @@ A simulator keeps its state to itself, so the scene is how to get there: the see
 A simulator that is already there goes on; a new one, or one that was with another seed's run, is first brought there.
 """
 
+import itertools
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -20,6 +21,8 @@ from fedrl.rollouts.host import act_of, opened
 from fedrl.rollouts.meetings import Meeting
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
+
+_purposes = itertools.count(1)
 
 
 class Epoch(NamedTuple):
@@ -41,8 +44,8 @@ class Stage(Protocol):
 
 
 def host_meeting(environment: Host, policy: Policy, *, horizon: int, batch: int) -> Meeting:
-    """As `meeting`, on simulators."""
-    act = act_of(policy)
+    """As `meeting`, on simulators of its own: while it is measured, the world in which clients train stays where it is."""
+    act, purpose = act_of(policy), next(_purposes)
     draws = -(-horizon // policy.hold)
 
     @jax.jit
@@ -66,7 +69,7 @@ def host_meeting(environment: Host, policy: Policy, *, horizon: int, batch: int)
         for who, parameters in zip(np.asarray(clients.id), thetas, strict=True):
             check_parameters(int(who), parameters)
         world = jax.tree.map(lambda x: np.asarray(x[0]), clients.world)
-        stage: Any = opened(environment, 0, world, batch)
+        stage: Any = opened(environment, 0, world, batch, purpose)
         acts, seeds = jax.device_get(luck(clients.id, key))
         acts = jax.tree.map(lambda x: x.reshape(x.shape[0], draws, batch, *x.shape[2:]), acts)
         obs = stage.at(jax.tree.map(np.asarray, scene))

@@ -11,39 +11,8 @@ LENGTH = 421.94
 EVEN = LENGTH / 14
 
 
-@pytest.fixture
-def opened():
-    """FigureEight, closed afterwards."""
-    envs = []
-
-    def make(*args, **kwargs):
-        envs.append(FigureEight(*args, **kwargs))
-        return envs[-1]
-
-    yield make
-    for env in envs:
-        env.close()
-
-
-def up(env):
-    return np.ones(len(env.possible_agents))
-
-
-def driven(env, seed, actions_of=up):
-    """The outcomes of an epoch."""
-    env.begin(seed)
-    outcomes = []
-    while env.agents:
-        outcomes.append(env.advance(actions_of(env)))
-    return outcomes
-
-
-def mean_speed(env, seeds, actions_of=up):
-    return np.mean([outcome.mean_speed for seed in seeds for outcome in driven(env, seed, actions_of)])
-
-
 def test_beginning(opened):
-    env = opened()
+    env = opened(FigureEight)
     assert env.possible_agents == [f"vehicle_{i}" for i in range(1, 14, 2)]
     assert env.length == pytest.approx(LENGTH)
     seen = env.begin(0)
@@ -54,14 +23,14 @@ def test_beginning(opened):
 
 
 def test_relative_positions_are_gaps(opened):
-    seen = opened(relative=True).begin(0)
+    seen = opened(FigureEight, relative=True).begin(0)
     np.testing.assert_allclose(seen[:, [2, 4]], (EVEN - 5.0) / LENGTH, atol=1e-6)
     np.testing.assert_allclose(seen[:, 0], np.arange(1, 14, 2) / 14, atol=1e-6)
 
 
 def test_one_step(opened):
     """Agents get the speed they asked for, humans that of the model, and SUMO's own on the crossing: 2.6 m/s² at most."""
-    env = opened(noise=0.0)
+    env = opened(FigureEight, noise=0.0)
     env.begin(0)
     outcome = env.advance(np.linspace(-1.0, 1.0, 7))
     np.testing.assert_allclose(outcome.observations[:, 1] * 30.0, 0.1 * np.linspace(-1.0, 1.0, 7).clip(0.0), atol=1e-6)
@@ -85,9 +54,9 @@ def test_intelligent_driver_model():
     ("driver", "reference", "measured"),
     [("sumo", 5.95, 5.931), ("humans", 5.64, 5.615), ("agents", 4.49, 4.454)],
 )
-def test_speeds_of_known_drivers(opened, driver, reference, measured):
+def test_speeds_of_known_drivers(opened, mean_speed, driver, reference, measured):
     """Measured: means of ten seeds, which differ by .01. The references are Flow's settings with other starting places."""
-    speed = mean_speed(opened(driver), seeds=(0, 1))
+    speed = mean_speed(opened(FigureEight, driver), seeds=(0, 1))
     assert speed == pytest.approx(measured, abs=0.04)
     assert speed == pytest.approx(reference, rel=0.015)
 
@@ -95,7 +64,7 @@ def test_speeds_of_known_drivers(opened, driver, reference, measured):
 def test_a_policy_that_knows_nothing_is_slow(opened):
     """Ten seeds: 0.79 ± 0.14, as against 4.45 for full acceleration. Nobody overtakes, nothing leaves its space."""
     random = np.random.default_rng(0)
-    env = opened()
+    env = opened(FigureEight)
     env.begin(0)
     speeds = []
     while env.agents:
@@ -110,9 +79,9 @@ def test_a_policy_that_knows_nothing_is_slow(opened):
     assert env.time == 1500
 
 
-def test_a_collision_ends_the_epoch(opened):
+def test_a_collision_ends_the_epoch(opened, driven):
     """In mode 31 SUMO lets humans brake no harder than 1.5 m/s², too little for the model that drives them."""
-    outcomes = driven(opened("humans", speed_mode=31), 0)
+    outcomes = driven(opened(FigureEight, "humans", speed_mode=31), 0)
     assert len(outcomes) == pytest.approx(156, abs=10)
     assert all(not outcome.crash and outcome.reward > 0.0 for outcome in outcomes[:-1])
     last, before = outcomes[-1], outcomes[-2]
@@ -121,7 +90,7 @@ def test_a_collision_ends_the_epoch(opened):
 
 
 def test_a_collision_as_pettingzoo_sees_it(opened):
-    env = opened(speed_mode=0)
+    env = opened(FigureEight, speed_mode=0)
     env.reset(seed=0)
     agents = env.agents
     while env.agents:
@@ -135,18 +104,18 @@ def test_a_collision_as_pettingzoo_sees_it(opened):
         env.step({agent: np.ones(1) for agent in agents})
 
 
-def test_noise_and_speed_factors_are_all_that_is_random(opened):
-    still = opened(noise=0.0, speed_dev=0.0, horizon=300)
+def test_noise_and_speed_factors_are_all_that_is_random(opened, mean_speed):
+    still = opened(FigureEight, noise=0.0, speed_dev=0.0, horizon=300)
     assert mean_speed(still, [0]) == mean_speed(still, [1])
     still.close()
     for restless in ({"noise": 0.0}, {"speed_dev": 0.0}):
-        env = opened(**restless, horizon=300)
+        env = opened(FigureEight, **restless, horizon=300)
         assert mean_speed(env, [0]) != mean_speed(env, [1])
         env.close()
 
 
 def test_what_there_is_to_draw(opened):
-    env = opened()
+    env = opened(FigureEight)
     env.begin(0)
     vehicles = env.vehicles()
     assert {v.id for v in vehicles if v.learning} == set(env.possible_agents)

@@ -9,39 +9,12 @@ from fedrl.environments.traffic import Merge
 SHARED, LENGTHS = "center_0", {"highway": 724.63, "ramp": 323.05}
 
 
-@pytest.fixture
-def opened():
-    """Merge, closed afterwards."""
-    envs = []
-
-    def make(*args, **kwargs):
-        envs.append(Merge(*args, **kwargs))
-        return envs[-1]
-
-    yield make
-    for env in envs:
-        env.close()
-
-
-def up(env):
-    return np.ones(len(env.possible_agents))
-
-
-def mean_speed(env, seeds, actions_of=up):
-    speeds = []
-    for seed in seeds:
-        env.begin(seed)
-        while env.agents:
-            speeds.append(env.advance(actions_of(env)).mean_speed)
-    return np.mean(speeds)
-
-
 def slots(env):
     return [env._info(slot, 0.0, False)["vehicle"] for slot in range(len(env.possible_agents))]
 
 
 def test_five_of_about_fifty(opened):
-    env, held = opened(), []
+    env, held = opened(Merge), []
     for seed in range(4):
         seen = env.begin(seed)
         held.append(slots(env))
@@ -55,11 +28,11 @@ def test_five_of_about_fifty(opened):
 
 
 def test_a_freed_slot_is_drawn_anew_at_once(opened):
-    env = opened(horizon=400)
+    env = opened(Merge, horizon=400)
     env.begin(0)
     before, changes = slots(env), 0
     while env.agents:
-        outcome = env.advance(up(env))
+        outcome = env.advance(np.ones(5))
         here, now = set(libsumo.vehicle.getIDList()), slots(env)
         assert len(set(now)) == 5
         assert set(now) <= here
@@ -73,7 +46,7 @@ def test_a_freed_slot_is_drawn_anew_at_once(opened):
 
 def test_slots_as_in_flow(opened):
     """First come, first served, from the marked tenth of the inflow; empty slots see zeros and ignore actions."""
-    env = opened(penetration=0.1, warm_up=0, horizon=500)
+    env = opened(Merge, penetration=0.1, warm_up=0, horizon=500)
 
     def play(action):
         seen, held = [env.begin(0)], [slots(env)]
@@ -96,7 +69,7 @@ def test_slots_as_in_flow(opened):
 
 
 def test_the_one_who_came_first_is_served_first(opened):
-    env = opened(slots=2, penetration=0.5, warm_up=200, horizon=200)
+    env = opened(Merge, slots=2, penetration=0.5, warm_up=200, horizon=200)
     env.begin(0)
     marked = sorted(int(v.id.removeprefix("agents.")) for v in env.vehicles() if v.id.startswith("agents"))
     oldest = [f"agents.{i}" for i in marked]
@@ -139,7 +112,7 @@ def seen_by(v, far, road):
 @pytest.mark.parametrize("setting", [{"slots": 40}, {"slots": 60, "warm_up": 0, "speed_mode": 1}])
 def test_ahead_and_behind(opened, setting):
     """Also against SUMO's own leader, away from the junction. In mode 1 the highway does not wait, and the roads mix."""
-    env = opened(horizon=200, **setting)
+    env = opened(Merge, horizon=200, **setting)
     env.begin(0)
     cases = dict.fromkeys(("nobody ahead", "nobody behind", "SUMO agrees", "from the other road"), 0)
     while env.agents:
@@ -162,28 +135,28 @@ def test_ahead_and_behind(opened, setting):
     assert min(cases.values()) > 0, cases
 
 
-def test_full_acceleration_is_sumos_own_driving(opened):
+def test_full_acceleration_is_sumos_own_driving(opened, mean_speed):
     """3 m/s² is more than SUMO's 2.6, and a command only ever slows down."""
     speeds = []
     for driver in ("agents", "sumo"):
-        env = opened(driver, horizon=300)
+        env = opened(Merge, driver, horizon=300)
         speeds.append(mean_speed(env, [0]))
         env.close()
     assert speeds[0] == speeds[1]
-    assert mean_speed(opened(horizon=300, acceleration=0.3), [0]) < speeds[0]
+    assert mean_speed(opened(Merge, horizon=300, acceleration=0.3), [0]) < speeds[0]
 
 
-def test_speed_without_agents(opened):
+def test_speed_without_agents(opened, mean_speed):
     """From an empty road, ten seeds: 8.70 ± 0.16, the reference 8.50 to 8.62. From a full one, ten seeds: 6.76 ± 0.06."""
-    env = opened("sumo", warm_up=0)
+    env = opened(Merge, "sumo", warm_up=0)
     assert mean_speed(env, [0, 1, 2]) == pytest.approx(8.6, abs=0.5)
     env.close()
-    assert mean_speed(opened("sumo"), [0]) == pytest.approx(6.76, abs=0.25)
+    assert mean_speed(opened(Merge, "sumo"), [0]) == pytest.approx(6.76, abs=0.25)
 
 
 def test_a_collision_ends_the_epoch(opened):
     """A vehicle is told to drive on whatever is in front of it."""
-    env = opened()
+    env = opened(Merge)
     env.reset(seed=0)
     for _ in range(10):
         env.step({agent: np.ones(1) for agent in env.agents})

@@ -10,20 +10,6 @@ from fedrl.environments.traffic import FigureEight, Merge
 BOTH = pytest.mark.parametrize("kind", [FigureEight, Merge])
 
 
-@pytest.fixture
-def opened():
-    """Environments, closed afterwards."""
-    envs = []
-
-    def make(kind, **kwargs):
-        envs.append(kind(**kwargs))
-        return envs[-1]
-
-    yield make
-    for env in envs:
-        env.close()
-
-
 def actions(env, steps, seed=0):
     return np.random.default_rng(seed).uniform(-0.5, 1.0, (steps, len(env.possible_agents)))
 

@@ -29,7 +29,7 @@ class Network(NamedTuple):
 def built(road: Road) -> Network:
     """The network of a road. Another SUMO may build it a little differently, so each version has its own file."""
     texts = {kind: _plain(root) for kind, root in _described(road).items()}
-    return read(_cached("net.xml", "".join(texts.values()), lambda folder: _converted(texts, folder)))
+    return read(cached("net.xml", "".join(texts.values()), lambda folder: _converted(texts, folder)))
 
 
 def read(file: Path) -> Network:
@@ -65,7 +65,7 @@ def written(text: str) -> Path:
         (folder / "routes").write_text(text)
         return folder / "routes"
 
-    return _cached("rou.xml", text, write)
+    return cached("rou.xml", text, write)
 
 
 def _described(road: Road) -> dict[str, ElementTree.Element]:
@@ -96,6 +96,12 @@ def _converted(texts: dict[str, str], folder: Path) -> Path:
     for kind, text in texts.items():
         (folder / kind).write_text(text)
         options += [f"--{kind}-files", kind]
+    netconvert(options, folder)
+    return folder / "net"
+
+
+def netconvert(options: Sequence[str], folder: Path) -> None:
+    """Run it in `folder`."""
     try:
         subprocess.run(
             [sumolib.checkBinary("netconvert"), *options], cwd=folder, check=True, capture_output=True, text=True
@@ -106,10 +112,9 @@ def _converted(texts: dict[str, str], folder: Path) -> Path:
         ) from error
     except subprocess.CalledProcessError as error:
         raise RuntimeError(f"netconvert refused the road: {error.stderr.strip()}") from error
-    return folder / "net"
 
 
-def _cached(suffix: str, text: str, make: Callable[[Path], Path]) -> Path:
+def cached(suffix: str, text: str, make: Callable[[Path], Path]) -> Path:
     """The file for `text`, which `make(folder)` writes if it is not there; whole or not at all, whoever else is at it."""
     name = sha256(f"{libsumo.__version__} {text}".encode()).hexdigest()[:20]
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedrl" / "traffic"

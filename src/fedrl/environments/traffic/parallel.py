@@ -46,7 +46,7 @@ class Traffic(ParallelEnv[str, np.ndarray, np.ndarray], ABC):
         self.agents: list[str] = []
         self.v_ref, self.horizon, self.time = v_ref, horizon, 0
         self.lanes = network.shapes  # for drawing: the middle line [points, 2] of every lane, in m
-        self._simulation = simulation
+        self._simulation, self.dt = simulation, simulation.dt
         low, high = observations.low, observations.high
         self.observation_spaces = {agent: Box(low, high, dtype=np.float32) for agent in agents}
         self.action_spaces = {agent: Box(-1.0, 1.0, (1,), np.float32) for agent in agents}

@@ -21,10 +21,10 @@ class Vehicle(NamedTuple):
     learning: bool
 
 
-def kind(name: str, *, decel: float, speed_dev: float) -> str:
+def kind(name: str, *, decel: float, speed_dev: float, accel: float = 2.6) -> str:
     """A `vType` as Flow has it: SUMO's own IDM. Speed factors are drawn from N(1, speed_dev), between 0.2 and 2."""
     return (
-        f'<vType id="{name}" carFollowModel="IDM" accel="2.6" decel="{decel}" tau="1" minGap="2.5" '
+        f'<vType id="{name}" carFollowModel="IDM" accel="{accel}" decel="{decel}" tau="1" minGap="2.5" '
         f'maxSpeed="{TOP_SPEED}" speedFactor="1" speedDev="{speed_dev}" sigma="0.5" impatience="0.5" length="{LENGTH}"/>'
     )
 

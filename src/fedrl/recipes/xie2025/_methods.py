@@ -38,6 +38,7 @@ class Config:
     fedavg_rate: float = 5e-3  # FedAvg's own
     decay: float = 0.98  # of the rate per round
     floor: float = 1e-8
+    epochs: int = 1  # E: passes over the steps of an iteration
     kl_target: float = 3e-3
     entropy: float = 0.1  # bonus, divided by ten every few rounds (published code)
     critic_epochs: int = 10  # published: 30 on this and the last batch
@@ -69,7 +70,7 @@ def method(config: Config, name: str, *, entropy_every: int) -> Method:
 
 
 def learner(config: Config, rate: float, entropy_every: int) -> BuildLearner:
-    """§5.2 and Tables 1, 2; entropy bonus, clip, filters, warm-up and the critic's settings are of the published code."""
+    """§5.2 and Tables 1 to 3; entropy bonus, clip, filters, warm-up and the critic's settings are of the published code."""
     return ppo(
         policy=gaussian_mlp(64, 64),
         steps=config.steps,
@@ -78,7 +79,7 @@ def learner(config: Config, rate: float, entropy_every: int) -> BuildLearner:
         trust=adaptive_kl(config.kl_target),
         optimiser=sgd(0.9, clip=10.0),
         rate=decaying(rate, decay=config.decay, floor=config.floor),
-        epochs=1,
+        epochs=config.epochs,
         minibatch=128,
         critic_rate=3e-4,
         critic_epochs=config.critic_epochs,

@@ -1,0 +1,38 @@
+"""Figure 4 of Xie & Song 2025: road networks, four ways of choosing who trains. The networks are synthetic, not Hong Kong's.
+
+`_roads.py` says what is the paper's and what is ours. A car that always accelerates is a strong rival: compare with it.
+"""
+
+from fedrl.recipes import judging
+from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.recipes.xie2025 import _claims as says
+from fedrl.recipes.xie2025 import _roads as roads
+from fedrl.recipes.xie2025._methods import BASELINES, FEDPOHCS, FOUR
+from fedrl.recipes.xie2025._roads import PAPER_SIZE as PAPER_SIZE
+from fedrl.recipes.xie2025._roads import Config as Config
+
+PAPER = "Xie & Song 2025, Fig. 4"
+SHOWS = "does choosing clients by FedPOHCS help where cars learn on ten different (synthetic) road networks?"
+MINUTES = 4.0
+SEEDS = 1
+PAPER_SEEDS = 3
+
+
+def build(config: Config) -> dict[str, Arm]:
+    return {name: roads.arm(config, name) for name in FOUR}
+
+
+def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
+    """ "FedPOHCS can obtain higher rewards and converge to the highest point" (§5.3)."""
+    return [
+        *(_reaches_more(arms, FEDPOHCS, name) for name in BASELINES),
+        *(says.ends_above(arms, FEDPOHCS, name) for name in BASELINES),
+    ]
+
+
+def _reaches_more(arms: dict[str, Outcome], better: str, worse: str) -> Claim:
+    """The highest return measured, within a seed."""
+    above, below = (arms[name].curve()[1].max(axis=0) for name in (better, worse))
+    gap, error = judging.mean_se(above - below)
+    text = f"{better} reaches a higher return than {worse}, by 3 SE"
+    return Claim(text, judging.sign(gap, error), {"gap": gap, "se": error, "seeds": above.size})
