@@ -46,7 +46,8 @@ class LocalUpdate(NamedTuple):
     batched: bool = (
         True  # False: even a batching engine takes clients one by one (loops whose length hangs on the data)
     )
-    traced: bool = True  # False: `sample` runs simulators and cannot be compiled; everything else can
+    traced: bool = True  # False: `sample` runs simulators and cannot be compiled; everything else can,
+    plain: bool = False  # but where this is True: then `estimate` and `apply` are plain Python too (torch, say)
     together: bool = False  # True: clients meet in one world, and `sample` is of all of them at once:
     #                         (stack of local, stack of clients, scene, key) -> stack of seen, scene
 

@@ -19,8 +19,8 @@ ClientWork = Callable[[Server, Client, Cohort, Array | np.int32, Key], tuple[Tre
 def client_work(exchange: Exchange) -> ClientWork:
     """`client_half` of round.py for one client after another: (server, client, cohort, slot, key) -> upload, memory, steps.
 
-    A traced client is one compiled program. Otherwise acting is plain Python between compiled pieces, at the same
-    addresses of randomness, and a client stops at its tau_i instead of being masked.
+    A traced client is one compiled program. Otherwise acting is plain Python between compiled pieces (and learning too, if
+    the update is `plain`), at the same addresses of randomness, and a client stops at its tau_i instead of being masked.
     """
     if exchange.local.traced:
         return jax.jit(partial(client_half, exchange))
@@ -32,7 +32,7 @@ def client_work(exchange: Exchange) -> ClientWork:
         return local, mine, update.steps_of(client, keys.of(mine, "steps")) if update.steps_of else update.max_steps
 
     step_key = jax.jit(lambda mine, y: keys.of(mine, "step", y))
-    step = jax.jit(partial(learn, update))
+    step = partial(learn, update) if update.plain else jax.jit(partial(learn, update))
     finish = jax.jit(partial(_finished, exchange))
 
     def work(
