@@ -14,8 +14,8 @@ endef
 run: .venv/ready  ## the quickstart: about a minute, ends with a figure
 	$(BIN)/fedrl run
 
-test: .venv/ready check  ## lint, format, types, then every test
-	$(BIN)/pytest
+test: .venv/ready check  ## lint, format, types, then every test, on all cores
+	$(BIN)/pytest --numprocesses auto --dist loadfile
 
 check: .venv/ready
 	$(BIN)/ruff check .
