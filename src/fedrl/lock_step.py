@@ -44,6 +44,11 @@ def needed(exchange: Exchange) -> bool:
 def lock_step(exchange: Exchange, lifted: Lifted) -> Work:
     """The clients' part of `exchange`. A client past its tau_i learns nothing, but acts on and hears its neighbours."""
     update = exchange.local
+    if update.plain:
+        raise ValueError(
+            f"exchange {exchange.name!r}: clients that go step by step together want a learner that JAX can compile; "
+            "this one learns in plain Python, so leave `mix` and shared worlds out"
+        )
 
     @lifted.each
     def start(common: Any, client: Client) -> tuple[Tree, Array]:

@@ -142,6 +142,14 @@ def test_training_goes_on_where_it_was_before_a_measurement(tmp_path):
     assert sorted(resets.values()) == [1 + 4 * 2 * 20 // 30, 2 * measurements]
 
 
+def test_seeds_do_not_take_each_others_places(tmp_path):
+    """Played in turns, each goes on in its own process: nothing is repeated."""
+    train(fedrl.pettingzoo(lambda: Noting(tmp_path), limit=30), rounds=4, seeds=2)
+    resets = Counter((tmp_path / "resets").read_text().split())
+    each = 1 + 4 * 2 * 20 // 30
+    assert sorted(resets.values()) == [each, each, 2 * 2 * 4]
+
+
 def test_copies_step_at_the_same_time(tmp_path):
     environment = fedrl.pettingzoo(lambda: Noting(tmp_path, copies=3), limit=5).environment
     stage = environment.open(0, np.int32(0), 3)

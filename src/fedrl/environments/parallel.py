@@ -77,7 +77,7 @@ class Copies:
         return seen, reward, done, cut
 
     def where(self) -> Epoch:
-        """How far the epochs have come, as arrays."""
+        """How far the epochs have come, as arrays; whose they are, others know."""
         actions = np.zeros((len(self._envs), self._limit, *self._action.shape), self._action.dtype)
         for copy, taken in enumerate(self._taken):
             if taken:

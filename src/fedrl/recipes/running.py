@@ -128,9 +128,10 @@ def _give_up(place: Path, arm: Arm, seeds: int) -> None:
     """Finish an arm that diverged: a last row and final returns that are not numbers."""
     rows = log.read(place / "log.jsonl")
     writer = log.LogWriter(place / "log.jsonl", (place / "log.jsonl").stat().st_size)
+    width = next((len(row["returns"]) for row in rows if "returns" in row), arm.federation.count)
     with writer:
-        writer.write(rows[-1] | {"round": arm.rounds, "diverged": True} | lost(seeds, arm.federation.count))
-    save_tree(place / "returns.safetensors", {"returns": np.full((seeds, arm.federation.count), np.nan)})
+        writer.write(rows[-1] | {"round": arm.rounds, "diverged": True} | lost(seeds, width))
+    save_tree(place / "returns.safetensors", {"returns": np.full((seeds, width), np.nan)})
 
 
 def conclude(order: Order, path: Path) -> list[Claim]:

@@ -76,6 +76,7 @@ def sampled_return(
             lambda local, client: algorithm.theta_of(local.answer, client),
             horizon=most,
             batch=episodes,
+            afresh=True,
         )
 
         def afresh(local: _Look, clients: Client, scene: Scene, key: Key) -> tuple[Trajectory, Scene]:

@@ -14,7 +14,7 @@ from fedrl import trees
 from fedrl.federation import Federation
 from fedrl.types import Algorithm, Exchange, Metrics
 
-MOST_SEEDS = 64  # up to this many, the log keeps every seed's return
+MOST_SEEDS = 64  # up to this many, the log keeps every seed's return and what else was measured
 MOST_CLIENTS = 256  # up to this many, the log keeps every client's return
 
 Row = dict[str, Any]
@@ -72,7 +72,10 @@ class Ledger:
 
 
 def measured(metrics: Metrics) -> Row:
-    """The part of a row that a measurement gives; empty in a round that was not measured."""
+    """The part of a row that a measurement gives; empty in a round that was not measured.
+
+    Whatever a measurement says besides the returns stands there under its own name: the mean over seeds, and by seed.
+    """
     value = np.asarray(metrics.get("measure/return", np.nan), np.float64)
     if np.isnan(value).all() and not np.isinf(value).any():
         return {}
@@ -84,7 +87,15 @@ def measured(metrics: Metrics) -> Row:
         row["return_by_seed"] = value
     if returns.shape[1] <= MOST_CLIENTS:
         row["returns"] = returns.mean(axis=0)
-    return row | {"worst": returns.min(axis=1).mean()}
+    row["worst"] = returns.min(axis=1).mean()
+    for name in (name.removeprefix("measure/") for name in metrics if name.startswith("measure/")):
+        if name in ("return", "returns", "answered", "env_steps"):
+            continue
+        by_seed = np.asarray(metrics[f"measure/{name}"], np.float64)
+        row[name] = by_seed.mean(axis=0)
+        if value.size <= MOST_SEEDS:
+            row[f"{name}_by_seed"] = by_seed
+    return row
 
 
 def lost(seeds: int, clients: int) -> Row:

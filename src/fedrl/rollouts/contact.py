@@ -30,13 +30,17 @@ def contact(
     horizon: int,
     batch: int,
     restart: bool = False,
+    afresh: bool = False,
 ) -> Contact:
-    """`parameters(local, client)` are the policy's. Otherwise as in `sampler`; where clients meet, worlds always go on."""
+    """`parameters(local, client)` are the policy's. Otherwise as in `sampler`; where clients meet, worlds always go on.
+
+    Who always begins `afresh`, with a scene of its own, says so: then simulators need not be kept where they are.
+    """
     if not environment.agents:
         act = sampler(environment, policy, horizon=horizon, batch=batch, restart=restart)
         return Contact(lambda local, client, key: act(parameters(local, client), client, key))
     if isinstance(environment, Host):
-        meet = host_meeting(environment, policy, horizon=horizon, batch=batch)
+        meet = host_meeting(environment, policy, horizon=horizon, batch=batch, goes_on=not afresh)
     else:
         meet = meeting(environment, policy, horizon=horizon, batch=batch)
 

@@ -1,7 +1,7 @@
 """Roll-outs of clients that meet in a simulator outside the compiled program, such as SUMO.
 
 A simulator keeps its state to itself, so the scene is how to get there: the seed of each epoch and the actions taken in it.
-A simulator that is already there goes on; a new one, or one that was with another seed's run, is first brought there.
+A simulator that is already there goes on; a new one, in place of one that died or after a resume, is first brought there.
 """
 
 import itertools
@@ -31,6 +31,7 @@ class Epoch(NamedTuple):
     seed: Any  # uint32
     steps: Any  # int32 taken so far
     actions: Any  # [copies, limit, agents, ...] of which the first `steps` count
+    run: Any = 0  # uint32, one number: whose world this is, the same from beginning to end
 
 
 class Stage(Protocol):
@@ -43,8 +44,12 @@ class Stage(Protocol):
     def close(self) -> None: ...
 
 
-def host_meeting(environment: Host, policy: Policy, *, horizon: int, batch: int) -> Meeting:
-    """As `meeting`, on simulators of its own: while it is measured, the world in which clients train stays where it is."""
+def host_meeting(environment: Host, policy: Policy, *, horizon: int, batch: int, goes_on: bool = True) -> Meeting:
+    """As `meeting`, on simulators of its own: while it is measured, the world in which clients train stays where it is.
+
+    A world that `goes_on` from one roll-out to the next has its own in every run, so that seeds played in turns do not take
+    each other's places; those that always begin afresh share theirs.
+    """
     act, purpose = act_of(policy), next(_purposes)
     draws = -(-horizon // policy.hold)
 
@@ -62,6 +67,7 @@ def host_meeting(environment: Host, policy: Policy, *, horizon: int, batch: int)
             seeds,
             jnp.zeros((batch,), jnp.int32),
             jnp.zeros((batch, environment.limit, environment.agents, *shape), dtype),
+            jax.random.bits(keys.of(key, "run"), (), jnp.uint32) if goes_on else jnp.uint32(0),
         )
 
     def sample(theta: Tree, clients: Client, scene: Epoch, key: Key) -> tuple[Trajectory, Epoch]:
@@ -69,7 +75,7 @@ def host_meeting(environment: Host, policy: Policy, *, horizon: int, batch: int)
         for who, parameters in zip(np.asarray(clients.id), thetas, strict=True):
             check_parameters(int(who), parameters)
         world = jax.tree.map(lambda x: np.asarray(x[0]), clients.world)
-        stage: Any = opened(environment, 0, world, batch, purpose)
+        stage: Any = opened(environment, int(scene.run), world, batch, purpose)
         acts, seeds = jax.device_get(luck(clients.id, key))
         acts = jax.tree.map(lambda x: x.reshape(x.shape[0], draws, batch, *x.shape[2:]), acts)
         obs = stage.at(jax.tree.map(np.asarray, scene))
@@ -95,6 +101,6 @@ def host_meeting(environment: Host, policy: Policy, *, horizon: int, batch: int)
         stack = jax.tree.map(
             lambda *x: np.ascontiguousarray(np.stack(x).transpose(2, 1, 0, *range(3, x[0].ndim + 1))), *seen
         )
-        return stack, stage.where()
+        return stack, stage.where()._replace(run=scene.run)
 
     return Meeting(begin, sample)

@@ -1,0 +1,118 @@
+"""GRPO as a local learner, so that FedAgent (paper 002, Alg. 1) is federated averaging like any other."""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedrl import trees
+from fedrl.agents.descent import adamw
+from fedrl.agents.episodes import Acting, Episode, noise_of, play
+from fedrl.agents.grpo.update import Grpo, improve
+from fedrl.agents.models.model import Theta, load
+from fedrl.agents.models.opened import Spec, opened
+from fedrl.agents.tasks import TaskList, TextWorld, listed
+from fedrl.environments.errors import check_parameters
+from fedrl.keys import Key
+from fedrl.local.learner import BuildLearner, Learner
+from fedrl.types import Client, LocalUpdate, Policy
+
+
+class Visit(NamedTuple):
+    """A client while it trains; the optimiser is new at every visit."""
+
+    theta: Theta
+    optimiser: Any
+    env_steps: Array
+    message: Any
+
+
+def grpo(
+    spec: Spec,
+    settings: Grpo = Grpo(),
+    acting: Acting = Acting(),
+    *,
+    tasks: int = 8,
+    group: int = 8,
+    rate: float = 1e-6,
+    local_steps: int = 3,
+) -> BuildLearner:
+    """`local_steps` times: play `group` episodes of each of `tasks` tasks drawn from the client's own (with replacement),
+    and improve the model by them. The paper's "64 tasks an epoch" are these 8 x 8 episodes.
+    """
+    if tasks < 1 or group < 2 or local_steps < 1:
+        raise ValueError(
+            f"grpo wants at least 1 task, 2 episodes of each (alone, nothing is better than its group) and 1 local step, "
+            f"got {tasks}, {group} and {local_steps}"
+        )
+
+    def build(world: TextWorld) -> Learner:
+        optimiser = adamw(rate)
+
+        def start(message: Any, client: Client, key: Key) -> Visit:
+            return Visit(message.theta, optimiser.init(message.theta), jnp.zeros((), jnp.int32), message)
+
+        def sample(local: Visit, client: Client, key: Key) -> list[Episode]:
+            check_parameters(int(client.id), local.theta)
+            return episodes(spec, world, local.theta, client.world, tasks, group, random_at(key), acting)
+
+        def estimate(local: Visit, seen: list[Episode], client: Client, key: Key) -> tuple[Theta, Visit]:
+            """The direction is how far the update moved theta."""
+            model = opened(spec)
+            groups = [i // group for i in range(len(seen))]
+            first = None if model.lora else spec.first()
+            learnt = improve(
+                model, local.theta, local.optimiser, first, seen, groups, settings, optimiser,
+                random_at(key, "shuffle"), acting.temperature,
+            )  # fmt: skip
+            steps = local.env_steps + sum(len(episode.turns) for episode in seen)
+            moved = jax.tree.map(jnp.subtract, learnt.theta, local.theta)
+            return moved, local._replace(optimiser=learnt.state, env_steps=steps)
+
+        def apply(local: Visit, direction: Theta, client: Client) -> Visit:
+            return local._replace(theta=trees.add(local.theta, direction))
+
+        def finish(local: Visit, client: Client) -> tuple[Theta, tuple, Array]:
+            return trees.subtract(local.theta, local.message.theta), (), local.env_steps
+
+        update = LocalUpdate(start, sample, estimate, apply, finish, max_steps=local_steps, traced=False, plain=True)
+        return Learner(speaking(spec), spec.init, update)
+
+    return build
+
+
+def episodes(
+    spec: Spec,
+    world: TextWorld,
+    theta: Theta,
+    mine: TaskList,
+    tasks: int,
+    group: int,
+    random: np.random.Generator,
+    acting: Acting,
+) -> list[Episode]:
+    model = opened(spec)
+    load(model, theta)
+    drawn = random.choice(listed(mine), size=tasks, replace=True).tolist()
+    return play(model, spec.teller(), world.make, drawn, group, noise_of(random, tasks * group, acting), acting)
+
+
+def random_at(key: Key, word: str = "") -> np.random.Generator:
+    """NumPy's generator for an address of ours."""
+    data = np.asarray(jax.random.key_data(key)).ravel().tolist()
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence([*data, *word.encode()])))
+
+
+def speaking(spec: Spec) -> Policy:
+    """A language agent acts by whole episodes (`episodes.play`), not one observation at a time."""
+
+    def refuse(what: str, *_: Any) -> Any:
+        raise TypeError(f"a language agent has no {what} of single actions; see fedrl.agents.episodes.play")
+
+    prepare, noise, sample, action, log_probs = (
+        partial(refuse, what) for what in ("preparation", "noise", "sampling", "mapping", "log-probability")
+    )
+    return Policy(spec.init, prepare, noise, sample, action, log_probs)

@@ -1,0 +1,69 @@
+"""Pocket: a small Llama, with a tokenizer made from the applications' own text, so that whole studies run on two cores."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+END, AGENT, WORLD = "<end>", "<agent>", "<world>"  # after an action; before one; before what is seen
+
+
+@dataclass(frozen=True)
+class Size:
+    vocabulary: int = 2048
+    width: int = 128
+    layers: int = 4
+    heads: int = 4
+    inner: int = 384
+    longest: int = 4096  # tokens
+
+
+def tokenizer(texts: Iterable[str], size: Size = Size()) -> PreTrainedTokenizerFast:
+    """Pairs within words, down to bytes, so that anything can be written; learnt from `texts`.
+
+    A word is the same tokens wherever it stands, after a blank or in brackets: a small network is to copy words, and cannot
+    afford to learn that two spellings are one. Blanks are not told, so a text can be read but not be had back exactly.
+    """
+    pairs = Tokenizer(models.BPE())
+    pairs.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Whitespace(),
+            pre_tokenizers.Digits(individual_digits=False),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    pairs.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size.vocabulary,
+        special_tokens=[END, AGENT, WORLD],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    pairs.train_from_iterator(texts, trainer)
+    return wrapped(pairs)
+
+
+def wrapped(pairs: Tokenizer) -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(tokenizer_object=pairs, eos_token=END, additional_special_tokens=[AGENT, WORLD])
+
+
+def untrained(vocabulary: int, size: Size = Size(), seed: int = 0) -> LlamaForCausalLM:
+    """A new network; the same seed gives the same numbers, whatever else draws from torch."""
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=size.width,
+        intermediate_size=size.inner,
+        num_hidden_layers=size.layers,
+        num_attention_heads=size.heads,
+        num_key_value_heads=size.heads,
+        max_position_embeddings=size.longest,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=0,
+        pad_token_id=0,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return LlamaForCausalLM(config).eval()

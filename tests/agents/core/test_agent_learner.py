@@ -1,0 +1,182 @@
+"""FedAgent end to end on a tiny model: federated averaging of GRPO, measured on held-out tasks, in any engine."""
+
+import jax
+import numpy as np
+import pytest
+import torch
+from engine_runs import end_state
+from tiny_agents import WORLD_OF_COLOURS, Colours, Tiny, as_jax, teller, tiny
+
+import fedrl
+from fedrl.agents.episodes import Acting, noise_of, play
+from fedrl.agents.evaluation import held_out
+from fedrl.agents.grpo.update import Grpo
+from fedrl.agents.learner import grpo, random_at
+from fedrl.agents.models.model import Lora
+from fedrl.agents.tasks import federation
+from fedrl.algorithms.fedavg import fedavg
+from fedrl.algorithms.fmarl import fmarl
+from fedrl.engines import processes as pool
+from fedrl.engines.fused import fused
+from fedrl.engines.one_at_a_time import one_at_a_time
+from fedrl.engines.processes import processes
+from fedrl.environments.errors import Diverged
+from fedrl.links.graphs import ring
+from fedrl.records import log
+from fedrl.selection.participation import uniform
+
+torch.set_num_threads(1)
+SPEC = Tiny()
+HELD_OUT = [20, 21, 22, 23, 24]
+
+
+def clients():
+    return federation(WORLD_OF_COLOURS, [np.array([0, 3]), np.array([1]), np.array([2, 5, 8])])
+
+
+def method(spec=SPEC, rate=1e-3, local_steps=2):
+    learner = grpo(spec, Grpo(reward="score"), tasks=2, group=4, rate=rate, local_steps=local_steps)
+    return fedavg(learner, participation=uniform(2))
+
+
+def train(engine, **options):
+    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=2)
+    return fedrl.train(method(), clients(), rounds=2, seeds=2, engine=engine, measure=measure, **options)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return train(one_at_a_time(), out=tmp_path_factory.mktemp("run"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _workers():
+    yield
+    pool.stop()
+
+
+def test_two_rounds(run):
+    assert [row["round"] for row in run.rows] == [0, 1, 2]
+    first = SPEC.first()
+    assert set(run.theta) == set(first)
+    assert all(value.shape == (2, *first[name].shape) for name, value in run.theta.items())
+    assert any(not np.array_equal(value[0], first[name]) for name, value in run.theta.items())
+    assert any(not np.array_equal(value[0], value[1]) for value in run.theta.values())
+    episodes = 2 * 2 * 2 * 4  # clients x local steps x tasks x group, of one to four steps each
+    assert episodes <= run.rows[1]["env_steps"] <= 4 * episodes
+    assert run.rows[1]["bytes_up"] == 2 * sum(value.nbytes for value in first.values())
+
+
+def test_what_the_log_says_of_held_out_tasks(run):
+    for row in run.rows:
+        by_seed = np.array(row["return_by_seed"])
+        assert set(np.round(by_seed * 5, 4)) <= set(range(6))
+        assert row["return"] == pytest.approx(by_seed.mean())
+        assert len(row["score_by_seed"]) == len(row["success/warm_by_seed"]) == 2
+        assert row["score"] == pytest.approx(np.mean(row["score_by_seed"]))
+        warm, cold = row["success/warm"], row["success/cold"]
+        assert row["return"] == pytest.approx((2 * warm + 3 * cold) / 5)  # tasks 21 and 24 are warm
+        parts = np.array(row["returns"])
+        assert row["return"] == pytest.approx((3 * parts[0] + 2 * parts[1]) / 5)
+        assert row["return"] <= row["score"] <= 1
+
+
+def test_measuring_is_playing(run):
+    """The measurement of the start, done by hand."""
+    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, acting=Acting(temperature=0.7))
+    algorithm = method()(clients())
+    exchange = measure(algorithm, clients())
+    theta, key = as_jax(SPEC.first()), jax.random.key(3)
+    client = fedrl.types.Client(np.int32(0), (), (), ())
+    seen = exchange.local.sample(exchange.local.start(theta, client, key), client, key)
+    acting = Acting(temperature=0.7)
+    luck = noise_of(random_at(key, "0"), 5, acting)
+    assert seen == play(tiny(), teller(), Colours, HELD_OUT, 1, luck, acting)
+    _, local = exchange.local.estimate(exchange.local.start(theta, client, key), seen, client, key)
+    (won, score), memory, steps = exchange.local.finish(local, client)
+    assert (memory, int(steps)) == ((), 0)
+    _, metrics = exchange.receive((), (won[None], score[None]), exchange.choose((), key), key)
+    assert float(metrics["return"]) == pytest.approx(np.mean([e.won for e in seen]))
+    assert float(metrics["score"]) == pytest.approx(np.mean([e.score for e in seen]))
+    assert float(metrics["success/warm"]) == (seen[1].won + seen[4].won) / 2
+
+
+def test_engines_agree_to_the_bit():
+    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=2)
+    plain, one, two = (
+        end_state(method(local_steps=1), engine, clients(), measure, rounds=2)
+        for engine in (one_at_a_time(), processes(1), processes(2))
+    )
+    assert one == plain
+    assert two == plain
+
+
+def test_resumed(run, tmp_path):
+    """Stopped after a round and taken up again: the same bytes as without stopping."""
+
+    class Stop(Exception):
+        pass
+
+    def stop(row, rounds):
+        if row["round"] == 1:
+            raise Stop
+
+    with pytest.raises(Stop):
+        train(one_at_a_time(), out=tmp_path, watch=stop)
+    assert [row["round"] for row in log.read(tmp_path / "log.jsonl")] == [0, 1]
+    train(one_at_a_time(), out=tmp_path)
+    for name in ("policy.safetensors", "returns.safetensors"):
+        assert (run.folder / name).read_bytes() == (tmp_path / name).read_bytes()
+    whole, stopped = (log.read(folder / "log.jsonl") for folder in (run.folder, tmp_path))
+    assert [row | {"seconds": 0} for row in whole] == [row | {"seconds": 0} for row in stopped]
+
+
+def test_adapters_travel_alone():
+    spec = Tiny(lora=Lora(rank=2, layers=1))
+    measure = held_out(spec, WORLD_OF_COLOURS, HELD_OUT)
+    done = fedrl.train(
+        method(spec, rate=1e-2, local_steps=1), clients(), rounds=1, engine=one_at_a_time(), measure=measure
+    )
+    assert all("lora" in name for name in done.theta)
+    assert any(value.any() for name, value in done.theta.items() if "lora_B" in name)
+    assert done.rows[1]["bytes_up"] == 2 * sum(value.nbytes for value in spec.first().values())
+
+
+def test_it_learns_to_take_the_right_thing():
+    """One client, one task: after some rounds it mostly wins; nothing but rewards tells it how."""
+    alone = federation(WORLD_OF_COLOURS, [np.array([1])])
+    learner = grpo(SPEC, Grpo(beta=0.0), tasks=2, group=8, rate=3e-3, local_steps=5)
+    done = fedrl.train(
+        fedavg(learner), alone, rounds=2, engine=one_at_a_time(), measure=held_out(SPEC, WORLD_OF_COLOURS, [1] * 20)
+    )
+    assert done.rows[-1]["return"] > max(0.9, done.rows[0]["return"] + 0.2)
+
+
+def test_a_model_that_is_no_number_does_not_act():
+    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)(method()(clients()), clients())
+    client, key = fedrl.types.Client(np.int32(0), (), (), ()), jax.random.key(0)
+    theta = {name: value * np.nan for name, value in as_jax(SPEC.first()).items()}
+    with pytest.raises(Diverged, match="no longer finite"):
+        measure.local.sample(measure.local.start(theta, client, key), client, key)
+
+
+def test_wrong_requests():
+    with pytest.raises(ValueError, match="5 tasks cannot be held out in 6 chunks"):
+        held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=6)
+    with pytest.raises(ValueError, match="0 tasks cannot be held out"):
+        held_out(SPEC, WORLD_OF_COLOURS, [])
+    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=4)
+    with pytest.raises(ValueError, match="4 chunks are more than the federation's 3 clients"):
+        measure(method()(clients()), clients())
+    with pytest.raises(ValueError, match="client 1 has none"):
+        federation(WORLD_OF_COLOURS, [np.array([0]), np.array([], int)])
+    with pytest.raises(ValueError, match="got no client"):
+        federation(WORLD_OF_COLOURS, [])
+    with pytest.raises(ValueError, match="cannot be compiled"):
+        train(fused())
+    with pytest.raises(ValueError, match="2 episodes of each .* got 2, 1 and 3"):
+        grpo(SPEC, tasks=2, group=1)
+    talking = fmarl(grpo(SPEC, tasks=2, group=2, local_steps=1), tau=1, graph=ring(3))
+    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)
+    with pytest.raises(ValueError, match="this one learns in plain Python"):
+        fedrl.train(talking, clients(), rounds=1, engine=one_at_a_time(), measure=measure)
