@@ -1,0 +1,68 @@
+"""Averaging adapters: the mean of factors is not a factor of the mean, mean(B) mean(A) != mean(B A).
+
+Federated averaging takes the first, as is usual. `of_products` takes the second, exact before it is cut to the rank again.
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl.agents.models.model import Theta
+from fedrl.algorithms.fedavg import Method
+from fedrl.federation import Federation
+from fedrl.keys import Key
+from fedrl.trees import Tree
+from fedrl.types import Algorithm, Cohort, Metrics
+
+
+def of_products(method: Method) -> Method:
+    """`method` (federated averaging of adapters) whose server averages what the adapters do, B A, instead of A and B.
+
+    The mean of c clients' products has rank up to c r; the best approximation of rank r is kept (by singular values). The
+    log says how far the usual mean would have been from the exact one ("factors_off"), and this one ("rank_off"), both as
+    shares of the exact one's norm. Parameters that are no adapters are averaged as ever. Uploads must come as they are:
+    a channel that hides them from the server leaves nothing to multiply.
+    """
+
+    def build(federation: Federation) -> Algorithm:
+        algorithm = method(federation)
+        *before, train = algorithm.exchanges
+
+        def combine(uploads: tuple[Theta, Tree], cohort: Cohort) -> tuple[Tree, Theta]:
+            return train.combine(uploads, cohort), uploads[0]
+
+        def receive(server: Any, came: tuple[Tree, Theta], cohort: Cohort, key: Key) -> tuple[Any, Metrics]:
+            usual, seen = train.receive(server, came[0], cohort, key)
+            weight = jnp.where(cohort.present, cohort.weight, jnp.zeros_like(cohort.weight))
+            weight = weight / jnp.maximum(jnp.sum(weight), jnp.finfo(weight.dtype).tiny)
+            theta, off = dict(usual.theta), []
+            for a in (name for name in server.theta if "lora_A" in name):
+                b = a.replace("lora_A", "lora_B")
+                A, B = (server.theta[name][None] + came[1][name] for name in (a, b))
+                theta[a], theta[b] = _cut(A, B, weight)
+                exact = jnp.einsum("k,kmr,krn->mn", weight, B, A)
+                off.append([_apart(exact, tree[b] @ tree[a]) for tree in (usual.theta, theta)] + [jnp.sum(exact**2)])
+            factors, rank, exact = jnp.sum(jnp.asarray(off), axis=0)
+            share = {"factors_off": (factors / exact) ** 0.5, "rank_off": (rank / exact) ** 0.5}
+            return usual._replace(theta=theta), seen | share
+
+        return algorithm._replace(exchanges=(*before, train._replace(combine=combine, receive=receive)))
+
+    return build
+
+
+def _cut(A: Array, B: Array, weight: Array) -> tuple[Array, Array]:
+    """Factors of the best approximation of rank r to sum_k w_k B_k A_k; A [c, r, n], B [c, m, r]."""
+    rank = A.shape[1]
+    left = jnp.concatenate(list(weight[:, None, None] * B), axis=1)  # [m, c r]
+    right = jnp.concatenate(list(A), axis=0)  # [c r, n]
+    q_left, r_left = jnp.linalg.qr(left)
+    q_right, r_right = jnp.linalg.qr(right.T)
+    u, s, v = jnp.linalg.svd(r_left @ r_right.T)
+    root = jnp.sqrt(s[:rank])
+    return root[:, None] * (v[:rank] @ q_right.T), (q_left @ u[:, :rank]) * root[None, :]
+
+
+def _apart(one: Array, other: Array) -> Array:
+    return jnp.sum((one - other) ** 2)
