@@ -43,7 +43,7 @@ class WebShop:
     folder: str = ""
     max_steps: int = 15
     held_out: int = 128
-    public: int = 1000
+    public: int = 500
 
     def build(self) -> Application:
         shop = _shop(self)

@@ -1,5 +1,6 @@
 """The two applications shared out, and the pocket model made for one of them (about 10 s of CPU)."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -86,3 +87,10 @@ def test_imitation_is_what_pocket_starts_from(tmp_path, monkeypatch):
         samples = [demonstrated(spec.teller(), app.world.make, t, app.expert(t)) for t in app.public.tolist()]
         levels.append(float(likelihood(model, samples).log_prob.mean().detach()))
     assert levels[1] > levels[0] + 0.1
+
+
+def test_pocket_can_be_made_while_a_program_is_traced(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    spec = Pocket(SHOP, size=Size(vocabulary=400, width=16, layers=1, heads=2, inner=24), passes=1, seed=3)
+    theta = jax.jit(spec.init)(jax.random.key(0))
+    assert all(np.array_equal(theta[name], value) for name, value in spec.first().items())

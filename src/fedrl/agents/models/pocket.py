@@ -10,13 +10,16 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 END, AGENT, WORLD = "<end>", "<agent>", "<world>"  # after an action; before one; before what is seen
 
 
+EMBEDDING, SEEK, SAY = 3.0, 1.0, 0.7  # of `_incline_to_copy`
+
+
 @dataclass(frozen=True)
 class Size:
     vocabulary: int = 2048
-    width: int = 128
+    width: int = 96
     layers: int = 4
     heads: int = 4
-    inner: int = 384
+    inner: int = 288
     longest: int = 4096  # tokens
 
 
@@ -50,7 +53,7 @@ def wrapped(pairs: Tokenizer) -> PreTrainedTokenizerFast:
 
 
 def untrained(vocabulary: int, size: Size = Size(), seed: int = 0) -> LlamaForCausalLM:
-    """A new network; the same seed gives the same numbers, whatever else draws from torch."""
+    """A new network, inclined to copy; the same seed gives the same numbers, whatever else draws from torch."""
     config = LlamaConfig(
         vocab_size=vocabulary,
         hidden_size=size.width,
@@ -66,4 +69,24 @@ def untrained(vocabulary: int, size: Size = Size(), seed: int = 0) -> LlamaForCa
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return LlamaForCausalLM(config).eval()
+        net = LlamaForCausalLM(config).eval()
+        _incline_to_copy(net, size.width)
+    return net
+
+
+@torch.no_grad()
+def _incline_to_copy(net: LlamaForCausalLM, width: int) -> None:
+    """Let every head begin by looking for words like its own, and by saying what it finds (Trockman & Kolter 2023).
+
+    To W_Q and W_K the same rotation is added, to W_V one and to W_O its inverse, so that both products are near a multiple
+    of the identity, as they come to be in large models. What these agents must learn first is to find and repeat words of
+    the task: 800 demonstrations of WebShop, read once, gave 41 % success with it and 5 % without (one seed).
+    """
+    net.model.embed_tokens.weight.mul_(EMBEDDING)
+    for layer in net.model.layers:
+        attention = layer.self_attn
+        seek, say = (torch.linalg.qr(torch.randn(width, width))[0] for _ in range(2))
+        for matrix in (attention.q_proj, attention.k_proj):
+            matrix.weight.add_(SEEK * seek.T)
+        attention.v_proj.weight.add_(SAY * say.T)
+        attention.o_proj.weight.add_(SAY * say)

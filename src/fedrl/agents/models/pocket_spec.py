@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from tokenizers import Tokenizer
@@ -38,9 +39,9 @@ class Settings(Protocol):
 class Pocket:
     application: Settings
     size: Size = field(default_factory=Size)
-    passes: int = 4  # over the demonstrations; 0: a network that has seen nothing
-    rate: float = 2e-3
-    language: float = 0.5  # weight of predicting every token of a demonstration, beside its decisions
+    passes: int = 1  # over the demonstrations; 0: a network that has seen nothing
+    rate: float = 1e-3
+    language: float = 0.3  # weight of predicting every token of a demonstration, beside its decisions
     seed: int = 0
     threads: int = 1
 
@@ -69,7 +70,8 @@ def _made(spec: Pocket) -> tuple[PreTrainedTokenizerFast, Theta]:
     place = home / hashlib.sha256(words.encode()).hexdigest()[:20]
     if not (place / "theta.safetensors").exists():  # written last
         place.mkdir(parents=True, exist_ok=True)
-        _make(spec, place)
+        with jax.ensure_compile_time_eval():  # also where somebody is tracing `init`
+            _make(spec, place)
     tokenizer = pocket.wrapped(Tokenizer.from_file(str(place / "tokenizer.json")))
     like = theta_of(trained(pocket.untrained(len(tokenizer), spec.size, spec.seed), tokenizer, None))
     return tokenizer, load_tree(place / "theta.safetensors", like)
@@ -91,6 +93,7 @@ def _make(spec: Pocket, place: Path) -> None:
         rate=spec.rate,
         language=spec.language,
         shuffle=at(spec.seed, "pocket"),
+        minibatch=4,
         watch=_progress,
     )
     write_atomically(place / "tokenizer.json", tokenizer.backend_tokenizer.to_str().encode())
