@@ -25,7 +25,7 @@ class Config:
     data: str = ""  # folder of the user's own WebShop or ALFWorld files; empty: generated,
     products: int = 600  # with so many products,
     games: int = 2000  # or games
-    demonstrations: int = 1000  # public episodes that `pocket` has imitated
+    demonstrations: int = 800  # public episodes that `pocket` has imitated
     width: int = 96  # of `pocket`
     clients: int = 100  # K
     tasks_each: int = 100
