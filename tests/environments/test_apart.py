@@ -134,7 +134,9 @@ def test_a_script_needs_no_guard(tmp_path):
     out, err = running.communicate(timeout=120)
     assert running.returncode == 0, err
     assert out == "2 (1, 2)\n"
-    assert set(err.splitlines()) == {"said by the environment", "said by its child"}
+    said = ("said by the environment", "said by its child")
+    assert all(words in err for words in said)
+    assert not err.replace(said[0], "").replace(said[1], "").strip()  # processes may write into each other's lines
 
 
 @pytest.mark.parametrize("ending", ["killed", "at its end"])

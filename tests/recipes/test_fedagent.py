@@ -1,8 +1,9 @@
-"""The recipes of FedAgent: what they build, a tiny run from end to end, and what they decide (about 60 s of CPU)."""
+"""The recipes of FedAgent: what they build, a tiny run from end to end, and what they decide (about 30 s of CPU)."""
 
 import numpy as np
 import pytest
 
+from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.recipes import judging, recipe, running
 from fedrl.recipes.recipe import Outcome, RecipeError
 from fedrl.records.folder import claim
@@ -45,9 +46,9 @@ def test_who_has_which_tasks(partition):
 
 
 def test_a_run_from_end_to_end(tmp_path):
-    order = running.order("fedagent/quickstart", overrides=TINY, seeds=2)
+    order = running.order("fedagent/quickstart", overrides=TINY, seeds=1)
     with claim(tmp_path / "run", order.plain(), resume=False) as folder:
-        running.run(order, folder, warn=print)
+        running.run(order, folder, engine=one_at_a_time(), warn=print)
     assert len(running.claims(order, folder.path)) == 2
     last = running.outcomes(order, folder.path)["FedAgent"].rows[-1]
     assert {"return", "score"} <= set(last)
