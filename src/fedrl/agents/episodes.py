@@ -128,7 +128,8 @@ def play(
             told = [[] if done else rows[i].told(teller, acting) for i, done in zip(going, over, strict=True)]
             left = [place for place, tokens in enumerate(told) if tokens]
             if left:
-                reader.keep(left)
+                if len(left) < len(going):
+                    reader.keep(left)
                 reader.read([told[place] for place in left])
             going, step = [going[place] for place in left], step + 1
     return [row.episode() for row in rows]

@@ -12,12 +12,10 @@ from fedrl.agents.learner import random_at
 from fedrl.agents.models.model import Model, Theta, load
 from fedrl.agents.models.opened import Spec, opened
 from fedrl.agents.tasks import TextWorld
-from fedrl.aggregation.mean import stack
 from fedrl.environments.errors import check_parameters
 from fedrl.federation import Federation
 from fedrl.keys import Key
-from fedrl.links.plain import plain
-from fedrl.records.measure import Measure
+from fedrl.records.measure import Measure, measuring
 from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics
 
 SIDE_BY_SIDE = 64  # episodes played at once: what they have read has to fit in memory
@@ -107,15 +105,7 @@ def held_out(
             traced=False,
             plain=True,
         )
-        return Exchange(
-            name="measure",
-            choose=choose,
-            send=lambda server, client_id: algorithm.answer(server),
-            local=local,
-            combine=stack,
-            receive=receive,
-            channel=plain,
-        )
+        return measuring(algorithm, local, choose, receive)
 
     return build
 

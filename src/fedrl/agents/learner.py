@@ -69,7 +69,7 @@ def grpo(
                 random_at(key, "shuffle"), acting.temperature,
             )  # fmt: skip
             steps = local.env_steps + sum(len(episode.turns) for episode in seen)
-            moved = jax.tree.map(jnp.subtract, learnt.theta, local.theta)
+            moved = trees.subtract(learnt.theta, local.theta)
             return moved, local._replace(optimiser=learnt.state, env_steps=steps)
 
         def apply(local: Visit, direction: Theta, client: Client) -> Visit:

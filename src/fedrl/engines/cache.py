@@ -6,9 +6,11 @@ from pathlib import Path
 
 import jax
 
+from fedrl.cache_folder import cache_folder
+
 
 def folder() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedrl" / "compiled"
+    return cache_folder("compiled")
 
 
 def enable() -> None:

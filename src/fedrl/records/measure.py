@@ -1,7 +1,7 @@
 """Measurement is an exchange like any other; it leaves the server as it was."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from fedrl.rollouts.episodes import MOST_STEPS, Trajectory
 from fedrl.rollouts.meetings import Scene
 from fedrl.selection.participation import Choose, Participation, everyone
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate
+from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics
 
 Measure = Callable[[Algorithm, Federation], Exchange]
 
@@ -45,7 +45,7 @@ def exact_return(participation: Participation = everyone(), *, start: Array | No
             finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
             max_steps=0,
         )
-        return _exchange(algorithm, local, participation(federation))
+        return measuring(algorithm, local, participation(federation))
 
     return build
 
@@ -101,7 +101,7 @@ def sampled_return(
             traced=isinstance(environment, Environment),
             together=touch.together,
         )
-        return _exchange(algorithm, local, participation(federation))
+        return measuring(algorithm, local, participation(federation))
 
     return build
 
@@ -112,10 +112,12 @@ def usual(federation: Federation) -> Measure:
     return exact_return() if isinstance(worlds, finite.MDP) else sampled_return()
 
 
-def _exchange(algorithm: Algorithm, local: LocalUpdate, choose: Choose) -> Exchange:
-    def receive(server, returns: Array, cohort: Cohort, key: Key):
-        return server, {"return": jnp.sum(cohort.weight * returns), "returns": returns}
+def _returned(server: Any, returns: Array, cohort: Cohort, key: Key) -> tuple[Any, Metrics]:
+    return server, {"return": jnp.sum(cohort.weight * returns), "returns": returns}
 
+
+def measuring(algorithm: Algorithm, local: LocalUpdate, choose: Choose, receive: Callable = _returned) -> Exchange:
+    """The exchange in which clients look at what the server would answer; `receive` leaves the server as it was."""
     return Exchange(
         name="measure",
         choose=choose,

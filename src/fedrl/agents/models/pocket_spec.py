@@ -1,7 +1,6 @@
 """Pocket by name: opened from the cache, or made first, by imitating public expert episodes of its application."""
 
 import hashlib
-import os
 import sys
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
@@ -21,6 +20,7 @@ from fedrl.agents.models import pocket
 from fedrl.agents.models.model import Model, Theta, load, theta_of, trained
 from fedrl.agents.models.pocket import Size
 from fedrl.agents.partitions.draws import at
+from fedrl.cache_folder import cache_folder
 from fedrl.keys import Key
 from fedrl.records.tensors import load_tree, save_tree, write_atomically
 
@@ -65,9 +65,8 @@ class Pocket:
 @lru_cache(maxsize=2)
 def _made(spec: Pocket) -> tuple[PreTrainedTokenizerFast, Theta]:
     """Tokenizer and parameters, from the cache or made now: the same bytes either way."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedrl" / "pocket"
     words = f"{VERSION} {type(spec.application).__name__} {asdict(spec)}"
-    place = home / hashlib.sha256(words.encode()).hexdigest()[:20]
+    place = cache_folder("pocket") / hashlib.sha256(words.encode()).hexdigest()[:20]
     if not (place / "theta.safetensors").exists():  # written last
         place.mkdir(parents=True, exist_ok=True)
         with jax.ensure_compile_time_eval():  # also where somebody is tracing `init`

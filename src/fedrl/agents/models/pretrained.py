@@ -14,6 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufCo
 from fedrl import keys
 from fedrl.agents.context import Teller, of_chat
 from fedrl.agents.models.model import Lora, Model, Theta, theta_of, trained
+from fedrl.cache_folder import cache_folder
 from fedrl.keys import Key
 
 SMOLLM2 = "smollm2"
@@ -112,7 +113,7 @@ def _config(name: str):
 
 def _smollm2() -> Path:
     """Its folder as ordinary safetensors: dequantised once, which takes half a minute, then kept."""
-    place = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedrl" / "smollm2"
+    place = cache_folder("smollm2")
     if not (place / "config.json").exists():
         file = _gguf()
         parts = place.with_name(f"{place.name}.{os.getpid()}")

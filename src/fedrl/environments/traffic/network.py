@@ -14,6 +14,7 @@ import libsumo
 import numpy as np
 import sumolib
 
+from fedrl.cache_folder import cache_folder
 from fedrl.environments.traffic.roads import SPEED_LIMIT, Road
 
 
@@ -117,7 +118,7 @@ def netconvert(options: Sequence[str], folder: Path) -> None:
 def cached(suffix: str, text: str, make: Callable[[Path], Path]) -> Path:
     """The file for `text`, which `make(folder)` writes if it is not there; whole or not at all, whoever else is at it."""
     name = sha256(f"{libsumo.__version__} {text}".encode()).hexdigest()[:20]
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedrl" / "traffic"
+    folder = cache_folder("traffic")
     file = folder / f"{name}.{suffix}"
     if file.exists():
         return file

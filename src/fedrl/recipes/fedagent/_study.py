@@ -44,7 +44,13 @@ class Config:
     every: int = 10  # rounds between two evaluations
 
 
-PAPER_SIZE: dict[str, Any] = {"model": "Qwen/Qwen2.5-1.5B-Instruct", "rate": 1e-6, "reward": "success"}
+PAPER_SIZE: dict[str, Any] = {
+    "model": "Qwen/Qwen2.5-1.5B-Instruct",
+    "rate": 1e-6,
+    "reward": "success",
+    "rounds": 70,
+    "every": 10,
+}
 
 
 class Study:
@@ -75,8 +81,9 @@ class Study:
         small = Pocket(settings, Size(width=config.width, inner=3 * config.width))
         self.spec: Any = small if config.model == "pocket" else Pretrained(config.model)
         self.grpo = Grpo(reward=config.reward, beta=config.beta)
+        self.lists = self._shared_out()
 
-    def shared_out(self) -> list[np.ndarray]:
+    def _shared_out(self) -> list[np.ndarray]:
         """Each client's tasks, as numbers of the application's."""
         from fedrl.agents.partitions import coverage, preference, sizes
         from fedrl.agents.partitions import uniform as evenly
@@ -123,17 +130,16 @@ class Study:
     def fedagent(self) -> Arm:
         """Algorithm 1."""
         config = self.config
-        return self.arm(self.shared_out(), config.per_round, config.local_epochs, config.rounds)
+        return self.arm(self.lists, config.per_round, config.local_epochs, config.rounds)
 
     def centralised(self) -> Arm:
         """One learner with the tasks of all, as many epochs as a client of FedAgent sees in all rounds."""
-        together = np.unique(np.concatenate(self.shared_out()))
+        together = np.unique(np.concatenate(self.lists))
         return self.arm([together], 1, 1, self.config.rounds * self.config.local_epochs)
 
     def local(self, client: int) -> Arm:
         """One client that trains alone, for as many epochs."""
-        lists = self.shared_out()
-        return self.arm([lists[client % len(lists)]], 1, 1, self.config.rounds * self.config.local_epochs)
+        return self.arm([self.lists[client % len(self.lists)]], 1, 1, self.config.rounds * self.config.local_epochs)
 
 
 def start(outcome: Outcome) -> np.ndarray:
