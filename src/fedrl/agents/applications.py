@@ -125,7 +125,8 @@ def _house_expert(settings: Household, task: int) -> list[str]:
         if (opening := place.replace("go to", "open")) in player.admissible:
             player.step(opening)
             detour.append(opening)
-    return [*detour, *plan]
+    left_open = {command for command in detour if command.startswith("open ")}
+    return [*detour, *(command for command in plan if command not in left_open)]
 
 
 @lru_cache(maxsize=2)
