@@ -13,7 +13,7 @@ from fedrl.recipes.xie2025._roads import Config as Config
 
 PAPER = "Xie & Song 2025, Fig. 4"
 SHOWS = "does choosing clients by FedPOHCS help where cars learn on ten different (synthetic) road networks?"
-MINUTES = 4.0
+MINUTES = 5.0
 SEEDS = 1
 PAPER_SEEDS = 3
 

@@ -10,7 +10,7 @@ from fedrl.recipes.xu2024._merge import Config as Config
 
 PAPER = "Xu et al. 2024, Fig. 6e"
 SHOWS = "does talk between neighbours help and calm TRPO on Merge (real SUMO)?"
-MINUTES = 5.0
+MINUTES = 6.0
 SEEDS = 2
 PAPER_SEEDS = 5
 

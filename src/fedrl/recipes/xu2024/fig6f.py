@@ -12,7 +12,7 @@ from fedrl.recipes.xu2024._merge import Config as Config
 
 PAPER = "Xu et al. 2024, Fig. 6f"
 SHOWS = "does talk between neighbours help and calm TAC on Merge (real SUMO)?"
-MINUTES = 5.0
+MINUTES = 6.0
 SEEDS = 2
 PAPER_SEEDS = 5
 
