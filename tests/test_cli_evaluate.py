@@ -97,7 +97,10 @@ def refused(capsys, *arguments: object) -> str:
         (["evaluate", "nowhere"], "cannot read nowhere"),
         (["evaluate", "cart-pole/arms"], "cannot read cart-pole/arms/run.toml"),
         (["play", "finite"], "this run's clients have nothing to draw; cart-pole, mountain car,"),
-        (["run", "tiny", "--engine", "proceses"], "known are fused, vmap, one_at_a_time, processes, ray: did you mean"),
+        (
+            ["run", "tiny", "--engine", "proceses"],
+            "one_at_a_time, processes, ray, flower: did you mean",
+        ),
         (["run", "tiny", "--engine", "fused", "--address", "auto"], "--address auto is where a Ray cluster is; add"),
         (["run", "tiny", "--engine", "ray", "--address", "127.0.0.1:1"], "no Ray cluster answers at 127.0.0.1:1 ("),
         (["run", "tiny", "--workers", 2], "--workers 2 is for the engines processes and ray"),

@@ -1,10 +1,13 @@
-"""The recipes of FedAgent: what they build, a tiny run from end to end, and what they decide (about 30 s of CPU)."""
+"""The recipes of FedAgent: what they build, tiny runs from end to end, and what they decide (about 60 s of CPU)."""
+
+import json
 
 import numpy as np
 import pytest
 
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.recipes import judging, recipe, running
+from fedrl.recipes.fedagent._study import Study
 from fedrl.recipes.recipe import Outcome, RecipeError
 from fedrl.records.folder import claim
 
@@ -36,10 +39,21 @@ def test_arms(name, arms, application):
     assert epochs == {config.rounds * config.local_epochs}  # of one learner, the same for all arms
 
 
-@pytest.mark.parametrize("partition", ["uniform", "preference", "coverage"])
-def test_who_has_which_tasks(partition):
+def labels(folder, overrides=TINY) -> dict[str, str]:
+    """A file in which every third task is won."""
+    config = recipe.configure(recipe.load("fedagent/table1"), paper=False, overrides=overrides)
+    made = Study(config)
+    won = {str(task): bool(i % 3 == 0) for i, task in enumerate(made.application.pool.tolist())}
+    application = {"name": type(made.settings).__name__, **vars(made.settings)}
+    (folder / "labels.json").write_text(json.dumps({"application": application, "won": won}, default=vars))
+    return {"labels": str(folder / "labels.json")}
+
+
+@pytest.mark.parametrize("partition", ["uniform", "preference", "coverage", "hardness"])
+def test_who_has_which_tasks(partition, tmp_path):
     module = recipe.load("fedagent/table1")
-    config = recipe.configure(module, paper=False, overrides=TINY | {"partition": partition})
+    hard = labels(tmp_path) if partition == "hardness" else {}
+    config = recipe.configure(module, paper=False, overrides=TINY | {"partition": partition} | hard)
     federation = module.build(config)["FedAgent"].federation
     assert federation.count == 6
     assert (np.asarray(federation.worlds.number) > 0).all()
@@ -56,6 +70,63 @@ def test_a_run_from_end_to_end(tmp_path):
     assert last["env_steps"] > 0
 
 
+def test_figure_2_tells_of_the_clients_own_models(tmp_path):
+    order = running.order("fedagent/fig2", overrides=TINY | {"local_epochs": 2}, seeds=2)
+    with claim(tmp_path / "run", order.plain(), resume=False) as folder:
+        running.run(order, folder, engine=one_at_a_time(), warn=print)
+    assert len(running.claims(order, folder.path)) == 3
+    first = next(row for row in running.outcomes(order, folder.path)["FedAgent, server"].rows if row["round"] == 1)
+    found, who = (np.array(first[f"train/{name}_by_seed"]) for name in ("locals", "clients"))
+    assert found.shape == (2, TINY["clients"] // 3, 2)  # seeds, clients in a round, success and score
+    assert ((found >= 0) & (found <= 1)).all()
+    assert (found[..., 1] > 0).any()
+    assert (np.diff(who) > 0).all()
+    assert (folder.path / "figures" / "dynamics.png").exists()
+
+
+@pytest.mark.parametrize("application", ["webshop", "household"])
+def test_partitions_are_drawn_without_training(application, tmp_path):
+    small = TINY | {"application": application, "clients": 12}
+    order = running.order("fedagent/partitions", overrides=small | labels(tmp_path, small))
+    with claim(tmp_path / "run", order.plain(), resume=False) as folder:
+        running.run(order, folder, warn=print)
+    assert len(running.claims(order, folder.path)) == 3
+    assert {path.stem for path in (folder.path / "figures").glob("*.png")} == {"preference", "coverage", "hardness"}
+
+
+def test_arms_of_figure_3_share_what_is_the_same():
+    module = recipe.load("fedagent/fig3")
+    config = recipe.configure(module, paper=False, overrides=TINY | {"rounds": 5, "local_epochs": 3, "samples": (1, 2)})
+    arms = module.build(config)
+    assert len(arms) == 2 + 3 + 3 - 2
+    assert {name: arm.rounds for name, arm in arms.items() if "epochs" in name} == {
+        "1 epochs a round": 15,
+        "5 epochs a round": 3,
+    }
+    finals = dict(zip(arms, (0.5, 0.5, 0.4, 0.4, 0.3, 0.6), strict=True))
+    good = {name: outcome(0.2, level) for name, level in finals.items()}
+    house = recipe.configure(module, paper=False, overrides={**config.__dict__, "application": "household"})
+    assert [claim.verdict for claim in module.claims(config, good)] == [judging.HOLDS] * 2
+    assert [claim.verdict for claim in module.claims(house, good)] == [judging.HOLDS] * 4
+    bad = {
+        name: outcome(0.2, 1 - level if "epochs" in name else i / 10) for i, (name, level) in enumerate(finals.items())
+    }
+    assert [claim.verdict for claim in module.claims(config, bad)] == [judging.FAILS] * 2
+    with pytest.raises(RecipeError, match="16 epochs in all .* cannot be rounds of 3"):
+        module.build(recipe.configure(module, paper=False, overrides=TINY | {"rounds": 16}))
+
+
+def test_what_figure_4_decides():
+    module = recipe.load("fedagent/fig4")
+    config = recipe.configure(module, paper=False, overrides=TINY)
+    names = [name for pair in module.panels(config).values() for name in pair]
+    assert len(names) == 6
+    good = {name: outcome(0.2, 0.6 - 0.02 * (i % 2)) for i, name in enumerate(names)}
+    assert [claim.verdict for claim in module.claims(config, good)] == [judging.HOLDS] * 6
+    bad = {name: outcome(0.2, 0.6 - 0.5 * (i % 2)) for i, name in enumerate(names)}
+    assert [claim.verdict for claim in module.claims(config, bad)] == [judging.FAILS] * 6
+
+
 def test_what_table_1_decides():
     module = recipe.load("fedagent/table1")
     config = recipe.configure(module, paper=False, overrides={})
@@ -70,7 +141,7 @@ def test_wrong_settings():
     module = recipe.load("fedagent/quickstart")
     for overrides, wanted in (
         ({"application": "chess"}, "application is webshop or household, got 'chess'"),
-        ({"partition": "by mood"}, "partition is uniform, preference or coverage, got 'by mood'"),
+        ({"partition": "by mood"}, "partition is uniform, preference, coverage or hardness, got 'by mood'"),
     ):
         with pytest.raises(RecipeError, match=wanted):
             module.build(recipe.configure(module, paper=False, overrides=TINY | overrides))

@@ -1,6 +1,7 @@
 """Averaging adapters: the mean of factors is not a factor of the mean, mean(B) mean(A) != mean(B A).
 
 Federated averaging takes the first, as is usual. `of_products` takes the second, exact before it is cut to the rank again.
+With `Lora(freeze_a=True)` A is the same for all, so the two are one, and federated averaging is exact.
 """
 
 from typing import Any
@@ -29,6 +30,15 @@ def of_products(method: Method) -> Method:
         algorithm = method(federation)
         *before, train = algorithm.exchanges
 
+        def init(key: Key) -> Any:
+            server = algorithm.init(key)
+            if not any("lora_A" in name for name in server.theta):
+                raise ValueError(
+                    f"of_products averages products of adapters' factors, but what is trained here is {_few(server.theta)}; "
+                    "use the method itself, whose mean is exact where A is frozen or all parameters are trained"
+                )
+            return server
+
         def combine(uploads: tuple[Theta, Tree], cohort: Cohort) -> tuple[Tree, Theta]:
             return train.combine(uploads, cohort), uploads[0]
 
@@ -47,7 +57,7 @@ def of_products(method: Method) -> Method:
             share = {"factors_off": (factors / exact) ** 0.5, "rank_off": (rank / exact) ** 0.5}
             return usual._replace(theta=theta), seen | share
 
-        return algorithm._replace(exchanges=(*before, train._replace(combine=combine, receive=receive)))
+        return algorithm._replace(init=init, exchanges=(*before, train._replace(combine=combine, receive=receive)))
 
     return build
 
@@ -66,3 +76,8 @@ def _cut(A: Array, B: Array, weight: Array) -> tuple[Array, Array]:
 
 def _apart(one: Array, other: Array) -> Array:
     return jnp.sum((one - other) ** 2)
+
+
+def _few(theta: Theta) -> str:
+    names = list(theta)
+    return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")

@@ -1,6 +1,8 @@
-"""How an episode is told to the model: one growing transcript, each token read once.
+"""How an episode is told to the model: one growing transcript, each token read once,
 
     what is seen -> what the agent says -> what is seen -> ...
+
+or at every step a prompt of its own (`prompt`), with a window on the last steps.
 
 The pieces around what is seen and said come from the model's own chat template where it has one.
 """
@@ -11,13 +13,17 @@ from typing import Any, NamedTuple
 from transformers import PreTrainedTokenizerBase
 
 from fedrl.agents.models.pocket import AGENT, END, WORLD
+from fedrl.agents.prompt import prompt
 
 USER, SAID, AGAIN = "\u2460", "\u2461", "\u2462"  # stand for the first turn, the answer and the second turn
 DATE = "26 Jul 2024"  # Llama 3.2's own, where it is not told another
 
 
 class Wording(NamedTuple):
-    """A transcript is `opening` seen `turn`, then said `between` seen `turn`, and so on; `end` closes what is said."""
+    """A transcript is `opening` seen `turn`, then said `between` seen `turn`, and so on; `end` closes what is said.
+
+    A prompt of its own is between `opening` and `turn`.
+    """
 
     opening: str
     turn: str
@@ -29,10 +35,11 @@ class Wording(NamedTuple):
 POCKET = Wording(WORLD, AGENT, END, WORLD, shows_commands=False)
 
 
-def of_chat(tokenizer: PreTrainedTokenizerBase, system: str) -> Wording:
+def of_chat(tokenizer: PreTrainedTokenizerBase, system: str, *, shows_commands: bool = True) -> Wording:
     """The pieces of the tokenizer's chat template, found by rendering a short conversation with it.
 
-    A template that tells the date is told `DATE`, so that the same episode has the same tokens on any day.
+    A template that tells the date is told `DATE`, so that the same episode has the same tokens on any day. Where what is
+    seen names all that can be done, as WebShop's pages do, `shows_commands=False` saves listing it again.
     """
     if not tokenizer.eos_token:
         raise ValueError(
@@ -54,7 +61,7 @@ def of_chat(tokenizer: PreTrainedTokenizerBase, system: str) -> Wording:
     eos = tokenizer.eos_token
     if not after.startswith(eos):
         raise ValueError(f"this model's turns end with {after[:20]!r}, wanted {eos!r}, its end-of-text token")
-    return Wording(opening, turn, eos, after.removeprefix(eos), shows_commands=True)
+    return Wording(opening, turn, eos, after.removeprefix(eos), shows_commands)
 
 
 class Teller(NamedTuple):
@@ -72,6 +79,13 @@ class Teller(NamedTuple):
     def later(self, seen: str, commands: Sequence[str]) -> list[int]:
         return self.tokens(f"{self.wording.between}{self._shown(seen, commands)}{self.wording.turn}")
 
+    def afresh(
+        self, task: str, past: Sequence[tuple[str, str]], seen: str, commands: Sequence[str], window: int, demand: str
+    ) -> list[int]:
+        """A prompt of its own; see `prompt`."""
+        text = prompt(task, past, seen, window, options=self._options(commands), demand=demand)
+        return self.tokens(f"{self.wording.opening}{text}{self.wording.turn}")
+
     def command(self, text: str) -> list[int]:
         """With the mark of its end, which is one token that no command contains."""
         return [*self.tokens(text), self.end]
@@ -83,6 +97,8 @@ class Teller(NamedTuple):
         return token
 
     def _shown(self, seen: str, commands: Sequence[str]) -> str:
-        if not self.wording.shows_commands:
-            return seen
-        return f"{seen}\nYou can: {', '.join(commands)}"
+        options = self._options(commands)
+        return f"{seen}\n{options}" if options else seen
+
+    def _options(self, commands: Sequence[str]) -> str:
+        return f"You can: {', '.join(commands)}" if self.wording.shows_commands else ""

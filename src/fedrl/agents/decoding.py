@@ -30,7 +30,7 @@ class Said(NamedTuple):
     command: int  # which of the admissible commands; -1 where it spoke freely
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def among(
     reader: Reader,
     commands: Sequence[Sequence[Sequence[int]]],
@@ -68,7 +68,7 @@ def among(
     return [row._replace(command=node.word) for row, node in zip(said, nodes, strict=True)]
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def freely(reader: Reader, end: int, at: Sequence[int], noise: np.ndarray, temperature: float, most: int) -> list[Said]:
     """Each row says what it likes, up to the token `end`. After `most` tokens it is made to end: that is no decision.
 

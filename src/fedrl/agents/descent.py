@@ -9,7 +9,7 @@ import numpy as np
 import optax
 import torch
 
-from fedrl.agents.models.model import Model, Theta, gradients, load
+from fedrl.agents.models.model import Model, Theta, gradients, learning, load
 
 
 class Optimiser(NamedTuple):
@@ -35,16 +35,23 @@ def adamw(rate: float, *, clip: float = 1.0, decay: float = 0.01) -> Optimiser:
 
 
 def descend(
-    model: Model, theta: Theta, state: Any, optimiser: Optimiser, loss: Callable[[], torch.Tensor]
+    model: Model, theta: Theta, state: Any, optimiser: Optimiser, *losses: Callable[[], torch.Tensor]
 ) -> tuple[Theta, Any, float]:
-    """One step: `loss()` is taken with the model at `theta`. Returns the new theta and the loss before the step."""
+    """One step down the sum of `losses`, each taken with the model at `theta` and forgotten before the next.
+
+    Returns the new theta and the loss before the step.
+    """
     load(model, theta)
     model.net.zero_grad(set_to_none=True)
-    value = loss()
-    value.backward()
+    value = 0.0
+    with learning(model):
+        for loss in losses:
+            part = loss()
+            part.backward()
+            value += float(part.detach())
     theta, state = optimiser.step(theta, jax.tree.map(jnp.asarray, gradients(model)), state)
     model.net.zero_grad(set_to_none=True)
-    return theta, state, float(value.detach())
+    return theta, state, value
 
 
 def minibatches(count: int, passes: int, size: int, shuffle: np.random.Generator) -> Iterator[list[int]]:

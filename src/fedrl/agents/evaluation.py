@@ -1,6 +1,6 @@
 """How well language agents do on tasks that nobody trains on: success, score, and success by type of task."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
@@ -8,9 +8,10 @@ import numpy as np
 from jax import Array
 
 from fedrl.agents.episodes import Acting, Episode, noise_of, play
-from fedrl.agents.learner import random_at
-from fedrl.agents.models.model import Model, Theta, load
+from fedrl.agents.learner import Look, random_at
+from fedrl.agents.models.model import Theta, load
 from fedrl.agents.models.opened import Spec, opened
+from fedrl.agents.partitions.draws import at
 from fedrl.agents.tasks import TextWorld
 from fedrl.environments.errors import check_parameters
 from fedrl.federation import Federation
@@ -18,10 +19,11 @@ from fedrl.keys import Key
 from fedrl.records.measure import Measure, measuring
 from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics
 
+HOW = Acting(temperature=0.4)  # as released
 SIDE_BY_SIDE = 64  # episodes played at once: what they have read has to fit in memory
 
 
-class Look(NamedTuple):
+class Evaluated(NamedTuple):
     """A part of the tasks while it is evaluated; both arrays are sums over its episodes, [types]."""
 
     theta: Theta
@@ -34,10 +36,10 @@ def held_out(
     world: TextWorld,
     tasks: Sequence[int] | np.ndarray,
     *,
-    acting: Acting = Acting(temperature=0.4),
+    acting: Acting = HOW,
     chunks: int = 1,
 ) -> Measure:
-    """One episode of each of `tasks` with the server's parameters, sampled at the released temperature of 0.4.
+    """One episode of each of `tasks` with the server's parameters, sampled as `acting` says.
 
     The tasks go in `chunks` parts, to be evaluated at the same time where there are workers. The log has the success rate
     ("return"), that of each part ("returns"), "score", and "success/<type>" for every type of task. The draws are the same
@@ -58,24 +60,15 @@ def held_out(
         number = np.array([[sum(kinds[t] == name for t in part.tolist()) for name in names] for part in parts])
         share = jnp.asarray([len(part) / len(tasks) for part in parts], jnp.float32)
 
-        def start(theta: Theta, client: Client, key: Key) -> Look:
-            return Look(theta, jnp.zeros(len(names)), jnp.zeros(len(names)))
+        def start(theta: Theta, client: Client, key: Key) -> Evaluated:
+            return Evaluated(theta, jnp.zeros(len(names)), jnp.zeros(len(names)))
 
-        def sample(local: Look, client: Client, key: Key) -> list[Episode]:
+        def sample(local: Evaluated, client: Client, key: Key) -> list[Episode]:
             check_parameters(int(client.id), local.theta)
             mine = parts[int(client.id)]
-            model = opened(spec)
-            load(model, local.theta)
-            return [
-                episode
-                for first in range(0, len(mine), SIDE_BY_SIDE)
-                for episode in played(model, mine[first : first + SIDE_BY_SIDE].tolist(), random_at(key, str(first)))
-            ]
+            return played(spec, world, mine, local.theta, lambda first: random_at(key, str(first)), acting)
 
-        def played(model: Model, some: list[int], random: np.random.Generator) -> list[Episode]:
-            return play(model, spec.teller(), world.make, some, 1, noise_of(random, len(some), acting), acting)
-
-        def estimate(local: Look, seen: list[Episode], client: Client, key: Key) -> tuple[tuple, Look]:
+        def estimate(local: Evaluated, seen: list[Episode], client: Client, key: Key) -> tuple[tuple, Evaluated]:
             won, score = np.zeros(len(names), np.float32), np.zeros(len(names), np.float32)
             for episode in seen:
                 at = names.index(kinds[episode.task])
@@ -108,6 +101,35 @@ def held_out(
         return measuring(algorithm, local, choose, receive)
 
     return build
+
+
+def played(
+    spec: Spec,
+    world: TextWorld,
+    tasks: np.ndarray,
+    theta: Theta,
+    random: Callable[[int], np.random.Generator],
+    acting: Acting = HOW,
+) -> list[Episode]:
+    """One episode of each of `tasks`, some at a time; `random` is asked for the draws of those from a number on."""
+    model, found = opened(spec), list[Episode]()
+    load(model, theta)
+    for first in range(0, len(tasks), SIDE_BY_SIDE):
+        some = tasks[first : first + SIDE_BY_SIDE].tolist()
+        found += play(model, spec.teller(), world.make, some, 1, noise_of(random(first), len(some), acting), acting)
+    return found
+
+
+def success(spec: Spec, world: TextWorld, tasks: np.ndarray, acting: Acting = HOW) -> Look:
+    """What a client is to say of the model it has learnt (`learner.grpo`): success and score on `tasks`, with the same draws
+    whoever and whenever it is.
+    """
+
+    def look(theta: Theta) -> np.ndarray:
+        episodes = played(spec, world, tasks, theta, lambda first: at(0, "look", first), acting)
+        return np.mean([(episode.won, episode.score) for episode in episodes], axis=0)
+
+    return look
 
 
 def _types(world: TextWorld, tasks: Sequence[int] | np.ndarray) -> dict[int, str]:

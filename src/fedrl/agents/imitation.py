@@ -1,14 +1,15 @@
 """Imitation of public expert episodes: the warm start, an addition to the paper, its gain reported apart from RL's."""
 
+import sys
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 
 from fedrl.agents.context import Teller
-from fedrl.agents.decoding import Decision
+from fedrl.agents.decoding import Decision, Said
 from fedrl.agents.descent import adamw, descend, minibatches
-from fedrl.agents.episodes import MakeEnv
+from fedrl.agents.episodes import Acting, Episode, MakeEnv, Row
 from fedrl.agents.likelihood import Sample, likelihood
 from fedrl.agents.models.model import Model, Theta
 from fedrl.agents.trie import Trie
@@ -16,27 +17,40 @@ from fedrl.agents.trie import Trie
 
 def demonstrated(teller: Teller, make: MakeEnv, task: int, commands: Sequence[str]) -> Sample:
     """The transcript of an episode in which `commands` are given, and the decisions that led to them."""
-    tokens: list[int] = []
-    decisions: list[Decision] = []
+    (only,) = demonstration(teller, make, task, commands).samples()
+    return only
+
+
+def demonstration(
+    teller: Teller, make: MakeEnv, task: int, commands: Sequence[str], window: int | None = None
+) -> Episode:
+    """An episode in which `commands` are given, told as `window` says (see `Acting`); its `samples` are to be imitated."""
+    if not commands:
+        raise ValueError(f"task {task}: a demonstration wants at least one command, got none; leave the task out")
+    acting = Acting(longest=sys.maxsize, window=window)
     with make() as env:
-        seen, info = env.reset(seed=task, options={"task": task})
+        row = Row(env, task)
         for command in commands:
-            options = info["admissible_commands"]
+            options = row.info["admissible_commands"]
             if command not in options:
                 raise ValueError(
                     f"task {task}: the demonstrated command {command!r} is not admissible, but {options}; mend the plan"
                 )
-            tokens += (teller.later if tokens else teller.first)(seen, options)
-            node = Trie.of(teller.command(text) for text in options)
-            for token in teller.command(command):
-                if len(node.branches) > 1:
-                    decisions.append(Decision(len(tokens), node.choices, token, 0.0))
-                tokens.append(token)
-                node = node.branches[token]
-            seen, _, done, cut, info = env.step(command)
-            if done or cut:
+            row.told(teller, acting)
+            said = _said(row.known, options.index(command), len(row.texts[-1]))
+            if row.step(said, command, command, True):
                 break
-    return Sample(tokens, decisions)
+    return row.episode()
+
+
+def _said(known: Sequence[Sequence[int]], command: int, at: int) -> Said:
+    """That command out of those known, and the decisions that lead to it, in a text that is `at` tokens long by now."""
+    node, decisions = Trie.of(known), []
+    for position, token in enumerate(known[command], at):
+        if len(node.branches) > 1:
+            decisions.append(Decision(position, node.choices, token, 0.0))
+        node = node.branches[token]
+    return Said(list(known[command]), decisions, command)
 
 
 def imitate(

@@ -1,5 +1,6 @@
 """GRPO as a local learner, so that FedAgent (paper 002, Alg. 1) is federated averaging like any other."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from fedrl.agents.tasks import TaskList, TextWorld, listed
 from fedrl.environments.errors import check_parameters
 from fedrl.keys import Key
 from fedrl.local.learner import BuildLearner, Learner
+from fedrl.trees import Tree
 from fedrl.types import Client, LocalUpdate, Policy
 
 
@@ -28,6 +30,11 @@ class Visit(NamedTuple):
     optimiser: Any
     env_steps: Array
     message: Any
+    step: Array  # how many local steps are done
+    report: Tree  # what `look` found in the model it leaves with
+
+
+Look = Callable[[Theta], np.ndarray]
 
 
 def grpo(
@@ -39,9 +46,13 @@ def grpo(
     group: int = 8,
     rate: float = 1e-6,
     local_steps: int = 3,
+    look: Look | None = None,
 ) -> BuildLearner:
     """`local_steps` times: play `group` episodes of each of `tasks` tasks drawn from the client's own (with replacement),
     and improve the model by them. The paper's "64 tasks an epoch" are these 8 x 8 episodes.
+
+    `look` is given what the client has learnt before it goes to the server, and says something of it in two numbers, which
+    stand in the visit's `report` for whoever logs it.
     """
     if tasks < 1 or group < 2 or local_steps < 1:
         raise ValueError(
@@ -53,7 +64,10 @@ def grpo(
         optimiser = adamw(rate)
 
         def start(message: Any, client: Client, key: Key) -> Visit:
-            return Visit(message.theta, optimiser.init(message.theta), jnp.zeros((), jnp.int32), message)
+            none = jnp.zeros((), jnp.int32)
+            return Visit(
+                message.theta, optimiser.init(message.theta), none, message, none, jnp.zeros(2) if look else ()
+            )
 
         def sample(local: Visit, client: Client, key: Key) -> list[Episode]:
             check_parameters(int(client.id), local.theta)
@@ -63,14 +77,17 @@ def grpo(
             """The direction is how far the update moved theta."""
             model = opened(spec)
             groups = [i // group for i in range(len(seen))]
-            first = None if model.lora else spec.first()
+            first = spec.first()
             learnt = improve(
                 model, local.theta, local.optimiser, first, seen, groups, settings, optimiser,
                 random_at(key, "shuffle"), acting.temperature,
             )  # fmt: skip
             steps = local.env_steps + sum(len(episode.turns) for episode in seen)
             moved = trees.subtract(learnt.theta, local.theta)
-            return moved, local._replace(optimiser=learnt.state, env_steps=steps)
+            report = local.report
+            if look and int(local.step) == local_steps - 1:
+                report = jnp.asarray(look(learnt.theta), jnp.float32)
+            return moved, local._replace(optimiser=learnt.state, env_steps=steps, step=local.step + 1, report=report)
 
         def apply(local: Visit, direction: Theta, client: Client) -> Visit:
             return local._replace(theta=trees.add(local.theta, direction))

@@ -16,6 +16,7 @@ class Sample(NamedTuple):
 
     tokens: Sequence[int]
     decisions: Sequence[Decision]
+    steps: Sequence[int] = ()  # of each decision the number of its step, where the text is of an episode
 
 
 class Likelihood(NamedTuple):

@@ -3,6 +3,9 @@
 import re
 
 ACTION = re.compile(r"<action>(.*?)</action>", re.DOTALL)
+DEMAND = (
+    "Think first, between <think> and </think>; then give one action that you can take, between <action> and </action>."
+)
 CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 

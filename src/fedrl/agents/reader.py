@@ -1,23 +1,31 @@
 """Reading on: texts of different lengths, extended again and again, through one cache of a causal language model."""
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import takewhile
+from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
+from transformers import PreTrainedModel
+from transformers.cache_utils import Cache, DynamicLayer
+
+SPARE = 128  # columns of the cache that are made at once
 
 
 class Reader:
     """Rows of text, each with the hidden state after its last token. All rows are read at once.
 
-    A block that is shorter than the others is filled up with tokens that nobody attends to, so the cache has gaps, but
-    positions have none.
+    Every token's keys and values stand in the column of its position, whichever read they came with. What fills a short
+    block up stands behind the row's end, where nobody looks and what comes next is written.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
-        self.model, self.cache = model, DynamicCache()
-        self.seen: Tensor | None = None  # [rows, columns] which entries of the cache count
+        self.model = model
+        self.cache = Cache(layer_class_to_replicate=partial(_Columns, self))  # type: ignore[arg-type]  # it is only called
+        self.lengths: Tensor | None = None  # [rows] of the texts
         self.last: Tensor | None = None  # [rows, width] hidden states
+        self.positions: Tensor | None = None  # [rows, tokens] of what is being read
 
     @torch.no_grad()
     def read(self, blocks: Sequence[Sequence[int]]) -> Tensor:
@@ -26,46 +34,101 @@ class Reader:
             raise ValueError(
                 "a text begins with at least one token, but a row's first block is empty; give it an opening"
             )
-        lengths = torch.tensor([len(block) for block in blocks])
-        width = int(lengths.max())
+        device = self.model.device
+        new = torch.tensor([len(block) for block in blocks])
+        width = int(new.max())
         if self.last is not None and width == 0:
             return self.last
-        device = self.model.device
         ids = torch.zeros(len(blocks), width, dtype=torch.long)
         for row, block in enumerate(blocks):
             ids[row, : len(block)] = torch.tensor(block, dtype=torch.long)
-        new = (torch.arange(width)[None, :] < lengths[:, None]).to(torch.long).to(device)
-        before = self.seen if self.seen is not None else new[:, :0]
-        seen = torch.cat([before, new], dim=1)
-        positions = before.sum(dim=1, keepdim=True) + torch.arange(width, device=device)[None, :]
-        out = self.model.base_model(
+        new = new.to(device)
+        before = self.lengths if self.lengths is not None else torch.zeros_like(new)
+        self.positions = before[:, None] + torch.arange(width, device=device)
+        columns = torch.arange(int(self.positions.max()) + 1, device=device)
+        hidden = self.model.base_model(
             input_ids=ids.to(device),
-            attention_mask=seen,
-            position_ids=positions,
+            attention_mask=self._mask(columns <= self.positions[:, :, None]),
+            position_ids=self.positions,
             past_key_values=self.cache,
             use_cache=True,
-        )
-        hidden = out.last_hidden_state
-        at = (lengths.to(device) - 1).clamp(min=0)
-        after = hidden[torch.arange(len(blocks), device=device), at]
-        self.last = after if self.last is None else torch.where((lengths > 0).to(device)[:, None], after, self.last)
-        self.seen = seen
+        ).last_hidden_state
+        after = hidden[torch.arange(len(blocks), device=device), (new - 1).clamp(min=0)]
+        self.last = after if self.last is None else torch.where((new > 0)[:, None], after, self.last)
+        self.lengths = before + new
         return self.last
+
+    def _mask(self, attends: Tensor) -> Tensor:
+        """[rows, 1, tokens, columns] as the model's way of attending wants it: yes and no, or something to be added."""
+        attends = attends[:, None]
+        if self.model.config._attn_implementation != "eager":
+            return attends
+        return torch.zeros_like(attends, dtype=self.model.dtype).masked_fill(
+            ~attends, torch.finfo(self.model.dtype).min
+        )
 
     def repeat(self, times: int) -> None:
         """Every row `times` times over: what a group has in common is read once."""
-        assert self.seen is not None
-        assert self.last is not None
-        self.cache.batch_repeat_interleave(times)
-        self.seen, self.last = (x.repeat_interleave(times, dim=0) for x in (self.seen, self.last))
+        assert self.lengths is not None
+        self.keep(torch.arange(len(self.lengths)).repeat_interleave(times).tolist())
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Only these rows, in this order."""
-        assert self.seen is not None
+        """Only these rows, in this order; one that is named twice goes on in two ways."""
+        assert self.lengths is not None
         assert self.last is not None
         index = torch.tensor(rows, device=self.model.device)
         self.cache.batch_select_indices(index)
-        self.seen, self.last = self.seen[index], self.last[index]
+        self.lengths, self.last = self.lengths[index], self.last[index]
+
+
+class _Columns(DynamicLayer):
+    """One layer's keys and values, [rows, heads, columns, width]: a column for every position, and some to spare."""
+
+    def __init__(self, reader: Reader) -> None:
+        super().__init__()
+        self.reader = reader
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        positions = self.reader.positions
+        assert positions is not None
+        columns = int(positions.max()) + 1
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+            self.keys, self.values = key_states[:, :, :0], value_states[:, :, :0]
+        assert self.keys is not None
+        assert self.values is not None
+        if columns > self.keys.shape[2]:
+            self.keys, self.values = _widened(self.keys, columns + SPARE), _widened(self.values, columns + SPARE)
+        place = positions[:, None, :, None].expand_as(key_states)
+        self.keys.scatter_(2, place, key_states)
+        self.values.scatter_(2, place, value_states)
+        return self.keys[:, :, :columns], self.values[:, :, :columns]
+
+
+def _widened(cached: Tensor, columns: int) -> Tensor:
+    wide = cached.new_zeros(*cached.shape[:2], columns, cached.shape[3])
+    wide[:, :, : cached.shape[2]] = cached
+    return wide
+
+
+def reading(model: PreTrainedModel, texts: Sequence[list[int]], groups: Sequence[int]) -> Reader:
+    """A reader of new texts, in this order. What those of one group (a number each) begin with is read once for them."""
+    members: dict[int, list[list[int]]] = {}
+    for text, group in zip(texts, groups, strict=True):
+        members.setdefault(group, []).append(text)
+    beginnings = {group: _beginning(some) for group, some in members.items()}
+    place = {group: row for row, group in enumerate(members)}
+    reader = Reader(model)
+    reader.read(list(beginnings.values()))
+    reader.keep([place[group] for group in groups])
+    reader.read([text[len(beginnings[group]) :] for text, group in zip(texts, groups, strict=True)])
+    return reader
+
+
+def _beginning(texts: Sequence[list[int]]) -> list[int]:
+    """What all of them begin with: the first and the last in order have it in common, and no others less."""
+    ends = zip(min(texts), max(texts), strict=False)
+    return [token for token, _ in takewhile(lambda pair: pair[0] == pair[1], ends)]
 
 
 def scores(model: PreTrainedModel, hidden: Tensor, choices: Sequence[Sequence[int]] | None) -> Tensor:

@@ -65,12 +65,16 @@ def run(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What plays the rounds, instead of the recipe's own choice: fused, one_at_a_time, processes and ray give "
-            "the same bytes; vmap is the fast one, compared by tolerance.",
+            help="What plays the rounds, instead of the recipe's own choice: fused, one_at_a_time, processes, ray and "
+            "flower give the same bytes; vmap is the fast one, compared by tolerance.",
         ),
     ] = None,
     address: Annotated[
-        str | None, typer.Option(metavar="ADDR", help="With --engine ray: the cluster, `auto` for this machine's.")
+        str | None,
+        typer.Option(
+            metavar="ADDR",
+            help="With --engine ray: the cluster, `auto` for this machine's. With flower: the SuperLink.",
+        ),
     ] = None,
     workers: Annotated[
         int | None,
@@ -167,24 +171,82 @@ def evaluate(
 @app.command()
 def play(
     run: Run,
-    client: Annotated[int, typer.Option(metavar="I", help="Whose environment. Clients count from 0.")] = 0,
+    client: Annotated[
+        int | None, typer.Option(metavar="I", help="Whose environment. Clients count from 0. Default 0.")
+    ] = None,
+    task: Annotated[
+        int | None,
+        typer.Option(
+            metavar="I",
+            help="Language agents: which held-out task, by its place in the application's list, from 0.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FILE.gif", help="The clip. Default: figures/client-I.gif in the run's folder."),
+        typer.Option(
+            metavar="FILE",
+            help="The clip (.gif) or, with --task, the page (.html). Default: figures/client-I.gif or figures/task-I.html "
+            "in the run's folder.",
+        ),
     ] = None,
     arm: Annotated[str | None, typer.Option(metavar="NAME", help="Whose policy. Default: the first arm's.")] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Another episode. Default 0.")] = 0,
     steps: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after so many steps.")] = None,
 ) -> None:
-    """Draw one episode of a client with the learnt policy (of the run's first seed) as an animated GIF.
+    """Show one episode with the learnt policy (of the run's first seed): a client's as an animated GIF, or a task's as text.
 
-    Cart-pole, mountain car, MuJoCo's bodies and traffic (Figure Eight, Merge) can be drawn.
+    Cart-pole, mountain car, MuJoCo's bodies and traffic (Figure Eight, Merge) can be drawn. Language agents (fedagent/…)
+    play a task that nobody trained on: the transcript is printed, and written as a page.
 
-    Example: fedrl play runs/cart-pole --client 3 --out clip.gif
+    Examples:
+
+    - fedrl play runs/cart-pole --client 3 --out clip.gif
+
+    - fedrl play runs/fedagent-quickstart --task 5
     """
-    from fedrl.cli.play import play as draw
+    if task is None:
+        from fedrl.cli.play import play as draw
 
-    draw(run, client, out, arm=arm, seed=seed, steps=steps)
+        return draw(run, client or 0, out, arm=arm, seed=seed, steps=steps)
+    if client is not None or steps is not None:
+        other = "--client" if client is not None else "--steps"
+        raise typer.BadParameter(f"{other} is for episodes that are drawn, --task for those that are read; drop one")
+    from fedrl.cli.transcript import play as tell
+
+    return tell(run, task, out, arm=arm, seed=seed)
+
+
+agents = typer.Typer(rich_markup_mode="markdown")
+app.add_typer(agents, name="agents")
+
+
+@agents.callback(invoke_without_command=True)
+def language_agents(context: typer.Context) -> None:
+    """Language agents: what else can be done with runs of fedagent/… (wants the extra: pip install 'fedrl[llm]')."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@agents.command()
+def label(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, finished or not.")],
+    arm: Annotated[str | None, typer.Option(metavar="NAME", help="Whose model. Default: the first arm's.")] = None,
+    episodes: Annotated[int, typer.Option(metavar="N", min=1, help="Episodes of each task.")] = 1,
+    before: Annotated[bool, typer.Option("--before", help="With the model as it was before training.")] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Default: labels.json, or labels-before.json, in the run's folder."),
+    ] = None,
+) -> int:
+    """Play every task that clients may be given, and write down which are won: labels for HardnessPartition (Algorithm 4).
+
+    The model is that of the newest checkpoint of the run's first seed. Stopped with Ctrl-C, the same command goes on.
+
+    Example: fedrl agents label runs/fedagent-quickstart --out labels.json
+    """
+    from fedrl.cli.agents import label as play_all
+
+    return play_all(run, arm=arm, episodes=episodes, before=before, out=out)
 
 
 def main() -> None:

@@ -34,8 +34,10 @@ def engine(choice: Choice) -> Engine | None:
         near = difflib.get_close_matches(name, ENGINES, n=1, cutoff=0.4)
         hint = f"did you mean {near[0]}?" if near else "choose another"
         raise RecipeError(f"there is no engine {name!r}; known are {', '.join(ENGINES)}: {hint}")
-    if address is not None and name != "ray":
-        raise RecipeError(f"--address {address} is where a Ray cluster is; add --engine ray or drop it")
+    if address is not None and name not in ("ray", "flower"):
+        raise RecipeError(
+            f"--address {address} is where a Ray cluster is; add --engine ray (or flower, for a SuperLink) or drop it"
+        )
     if workers is not None and name not in ("processes", "ray"):
         raise RecipeError(
             f"--workers {workers} is for the engines processes and ray; add --engine processes or drop it"
@@ -92,6 +94,23 @@ def _ray(choice: Choice) -> Engine:
     return reached
 
 
+def _flower(choice: Choice) -> Engine:
+    """For a look before the run is handed in; it is played where the SuperLink is (`fedrl.cli.flower`)."""
+    from fedrl.cli import flower
+
+    flower.require()
+    from fedrl.engines.flower_server import refuse_lock_step
+    from fedrl.engines.one_at_a_time import one_at_a_time
+
+    build = one_at_a_time()
+
+    def looked_at(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int) -> Play:
+        refuse_lock_step(algorithm)
+        return build(algorithm, federation, measure, every)
+
+    return looked_at
+
+
 def _knock(address: str | None) -> None:
     """Whether anybody listens at host:port, which Ray itself would try to find out for minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
@@ -105,4 +124,5 @@ ENGINES: dict[str, Callable[[Choice], Engine]] = {
     "one_at_a_time": _one_at_a_time,
     "processes": _processes,
     "ray": _ray,
+    "flower": _flower,
 }

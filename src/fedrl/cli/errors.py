@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 STOPPED = 130  # what shells use for "stopped by Ctrl-C"
+EXTRAS = {"mujoco": "mujoco", "ray": "ray", "flwr": "flower", "libsumo": "traffic", "sumolib": "traffic"}
+EXTRAS |= dict.fromkeys(("torch", "transformers", "peft", "tokenizers", "bm25s"), "llm")  # module -> what brings it
 NOT_OURS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EISDIR}
 
 
@@ -29,6 +31,8 @@ def explain(error: Exception) -> str | None:
         return _usage(error)
     if isinstance(error, ValueError) and _deliberate(error):
         return str(error)
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").split(".")[0])):
+        return f"this wants {error.name}, which is not installed; pip install 'fedrl[{extra}]'"
     if isinstance(error, OSError) and error.errno in NOT_OURS:
         return f"cannot use {error.filename or 'the disk'} ({error.strerror}); free it or pass another place"
     return None

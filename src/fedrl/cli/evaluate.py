@@ -11,6 +11,7 @@ import numpy as np
 from fedrl import keys
 from fedrl.cli import output
 from fedrl.environments import finite
+from fedrl.environments.protocol import Environment, Host
 from fedrl.plots import clients as dots
 from fedrl.recipes import finished, running
 from fedrl.recipes.finished import Finished
@@ -29,6 +30,11 @@ def evaluate(path: Path, *, episodes: int, arm: str | None, seed: int, as_json: 
     order = running.from_toml(path)
     path = path.parent if path.is_file() else path
     loaded = {name: finished.load(order, path, name, it) for name, it in finished.arms(order, arm).items()}
+    if any(not isinstance(it.arm.federation.environment, Environment | Host) for it in loaded.values()):
+        raise RecipeError(
+            f"language agents are evaluated on held-out tasks while they train: see {path}'s log; "
+            f"`fedrl play {path} --task 0` shows an episode"
+        )
     console = output.screen(stderr=as_json)
     found: dict[str, np.ndarray] = {}
     for name, it in loaded.items():

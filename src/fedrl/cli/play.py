@@ -10,7 +10,7 @@ import numpy as np
 from rich.progress import track
 
 from fedrl import keys
-from fedrl.cli import output, traffic_played
+from fedrl.cli import agents, output, traffic_played
 from fedrl.environments.cart_pole import SECONDS, CartPole
 from fedrl.environments.mountain_car import MountainCar
 from fedrl.environments.protocol import Environment, Host, Simulator
@@ -29,10 +29,12 @@ CAR_SECONDS = 1 / 30  # a step of mountain car has no length of its own; Gymnasi
 
 
 def play(path: Path, client: int, out: Path | None, *, arm: str | None, seed: int, steps: int | None) -> None:
-    if out is not None and out.suffix.lower() != ".gif":
-        raise RecipeError(f"a clip wants a name that ends in .gif, got {out}; try {out}.gif")
     mujoco_scene.prepare()
     order = running.from_toml(path)
+    if agents.is_language(order):
+        raise RecipeError(f"{path} is a run of language agents, whose episodes are read, not drawn; give --task 0")
+    if out is not None and out.suffix.lower() != ".gif":
+        raise RecipeError(f"a clip wants a name that ends in .gif, got {out}; try {out}.gif")
     path = path.parent if path.is_file() else path
     name, asked = next(iter(finished.arms(order, arm).items()))
     it = finished.load(order, path, name, asked)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from fedrl.cli import engines, output, progress
+from fedrl.cli import engines, flower, output, progress
 from fedrl.cli.errors import STOPPED
 from fedrl.cli.recipes import duration
 from fedrl.recipes import recipe as recipes
@@ -40,15 +40,21 @@ def carry_out(request: Request, *, as_json: bool) -> int:
     def warn(text: str) -> None:
         output.say(console, f"note: {text}", "yellow")
 
-    with folders.claim(path, order.plain(), request.resume) as folder:
-        announce(console, order, path)
-        try:
-            with progress.shown(console, arms, order.seeds) as watch:
-                running.run(order, folder, engine=engine, watch=watch, warn=warn)
-        except KeyboardInterrupt:
-            command = resume_command(path, request.engine)
-            output.say(output.screen(stderr=True), f"Stopped; nothing is lost. Go on with: {command}")
-            return STOPPED
+    try:
+        if request.engine.name == "flower":
+            announce(console, order, path)
+            if not flower.play(order, path.absolute(), request.engine.address, resume=request.resume):
+                output.say(console, f"Finished; its files are on the SuperLink's machine, in {path.absolute()}")
+                return 0
+        else:
+            with folders.claim(path, order.plain(), request.resume) as folder:
+                announce(console, order, path)
+                with progress.shown(console, arms, order.seeds) as watch:
+                    running.run(order, folder, engine=engine, watch=watch, warn=warn)
+    except KeyboardInterrupt:
+        command = resume_command(path, request.engine)
+        output.say(output.screen(stderr=True), f"Stopped; nothing is lost. Go on with: {command}")
+        return STOPPED
     outcomes, claims = running.outcomes(order, path), running.claims(order, path)
     if as_json:
         output.emit(as_object(order, path, outcomes, claims))

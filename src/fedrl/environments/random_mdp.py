@@ -14,7 +14,6 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import Array
-from jax.core import Tracer
 
 from fedrl import keys
 from fedrl.environments.finite import MDP
@@ -103,5 +102,5 @@ def _one_entry(key: keys.Key, shape: tuple[int, ...]) -> Array:
 
 def _fraction(name: str, number: float | Array) -> None:
     """Only numbers known now can be checked; one that is given at run time was checked by whoever gave it."""
-    if not isinstance(number, Tracer) and not 0.0 <= number <= 1.0:
+    if not isinstance(number, Array) and not 0.0 <= number <= 1.0:
         raise ValueError(f"{name} must lie in [0, 1], got {number}; it is a share, so try e.g. {name}=0.5")

@@ -43,7 +43,7 @@ def load(order: Order, path: Path, name: str, arm: Arm) -> Finished:
     if not (place / "returns.safetensors").exists():
         raise RunFolderError(f"{path} has no finished arm {name!r} yet; `fedrl run --resume --out {path}` goes on")
     algorithm = arm.method(arm.federation)
-    found, damaged = checkpoint.newest(place / "checkpoint", _like(arm, algorithm, order.seeds))
+    found, damaged = checkpoint.newest(place / "checkpoint", like(arm, algorithm, order.seeds))
     if found is None or found.round != arm.rounds:
         there = "no whole checkpoint" if found is None else f"a whole checkpoint of round {found.round} only"
         why = f" ({damaged[0]})" if damaged else ""
@@ -54,7 +54,7 @@ def load(order: Order, path: Path, name: str, arm: Arm) -> Finished:
     return Finished(arm, algorithm, found.state)
 
 
-def _like(arm: Arm, algorithm: Algorithm, seeds: int) -> State:
+def like(arm: Arm, algorithm: Algorithm, seeds: int) -> State:
     """A state with the shapes of a run's: as the engines begin one, but for the opening, which leaves shapes alone."""
     federation = arm.federation
 

@@ -91,12 +91,14 @@ def run(
     folder: folders.RunFolder,
     *,
     engine: Engine | None = None,
+    of_arm: Callable[[str], Engine] | None = None,
     watch: Watch | None = None,
     warn: Callable[[str], None],
 ) -> None:
     """All arms, then `verdict.json` and the figures. Arms already finished in the folder are only read.
 
-    `engine` plays every arm instead of the one it names. It is no part of the order: exact engines give the same bytes.
+    `engine`, or `of_arm(name)`, plays every arm instead of the one it names. It is no part of the order: exact engines give
+    the same bytes.
     """
     module = recipes.load(order.recipe)
     for name, arm in module.build(order.config).items():
@@ -110,7 +112,7 @@ def run(
                 seed=order.seed,
                 seeds=order.seeds,
                 out=arm_folder(folder.path, name),
-                engine=engine or arm.engine,
+                engine=of_arm(name) if of_arm else engine or arm.engine,
                 measure=arm.measure,
                 every=arm.every,
                 keep=arm.keep,

@@ -1,4 +1,5 @@
-"""From an engine's metrics to the rows of the log: one per round, averaged over seeds, with what it has cost so far.
+"""From an engine's metrics to the rows of the log: one per round, averaged over seeds (but for what is named "…_by_seed"),
+with what it has cost so far.
 
 Costs are those of one seed (all seeds do the same work), counted from the start of the run.
 """
@@ -67,7 +68,8 @@ class Ledger:
         row |= self.totals
         for name, value in metrics.items():
             if not name.startswith("measure/") and not name.endswith(("/answered", "/env_steps")):
-                row[name] = np.mean(value, axis=0, dtype=np.float64)
+                each = name.endswith("_by_seed")
+                row[name] = np.asarray(value) if each else np.mean(value, axis=0, dtype=np.float64)
         return row | measured(metrics)
 
 

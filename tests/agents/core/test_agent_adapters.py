@@ -12,9 +12,11 @@ from fedrl.agents.evaluation import held_out
 from fedrl.agents.grpo.update import Grpo
 from fedrl.agents.learner import grpo
 from fedrl.agents.models.model import Lora
+from fedrl.agents.models.opened import opened
 from fedrl.agents.tasks import federation
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.one_at_a_time import one_at_a_time
+from fedrl.keys import of_seed
 
 torch.set_num_threads(1)
 SPEC = Tiny(lora=Lora(rank=2, alpha=4))
@@ -69,3 +71,66 @@ def test_a_round(tmp_path):
     product = {name: run.theta[a.replace("_A", "_B")][0] @ run.theta[a][0] for name, run in runs.items()}
     assert not np.allclose(product["usual"], product["exact"], rtol=1e-3, atol=0)
     np.testing.assert_allclose(product["usual"], product["exact"], atol=0.1)
+
+
+def test_with_one_A_for_all_the_mean_of_factors_is_that_of_products():
+    A, B = factors(3)
+    weight = jnp.asarray([0.5, 0.3, 0.2])
+    shared = jnp.broadcast_to(A[:1], A.shape)
+    exact = np.einsum("k,kmr,krn->mn", weight, B, shared)
+    np.testing.assert_allclose(jnp.einsum("k,kmr->mr", weight, B) @ A[0], exact, atol=1e-6)
+    a, b = _cut(shared, B, weight)
+    np.testing.assert_allclose(b @ a, exact, atol=1e-5)
+    off = np.einsum("k,kmr->mr", weight, B) @ np.einsum("k,krn->rn", weight, A) - np.einsum(
+        "k,kmr,krn->mn", weight, B, A
+    )
+    assert np.abs(off).max() > 0.1  # not so where each has its own
+
+
+def test_a_round_with_frozen_A():
+    """Of a round's uploads: what the server's adapters do is the mean of what the clients' do."""
+    spec = Tiny(lora=Lora(rank=2, alpha=4, freeze_a=True))
+    model = opened(spec)
+    frozen = {name: value.detach().numpy() for name, value in model.net.named_parameters() if "lora_A" in name}
+    assert all("lora_B" in name for name in model.names)
+    assert len(frozen) == len(model.names)
+    learner = grpo(spec, Grpo(reward="score", beta=0.0), tasks=2, group=4, rate=1e-2, local_steps=2)
+
+    def watched(federation):
+        """Federated averaging that logs how far the mean of factors is from the mean of products."""
+        algorithm = fedavg(learner)(federation)
+        *before, train = algorithm.exchanges
+
+        def receive(server, came, cohort, key):
+            after, seen = train.receive(server, came[0], cohort, key)
+            products, means = [], []
+            for name in after.theta:
+                A = jnp.asarray(frozen[name.replace("lora_B", "lora_A")])
+                B = server.theta[name][None] + came[1][name]
+                products.append(jnp.mean(B @ A, axis=0))
+                means.append(after.theta[name] @ A)
+            off = jnp.asarray([jnp.max(jnp.abs(p - m)) for p, m in zip(products, means, strict=True)])
+            return after, seen | {"off": jnp.max(off), "size": jnp.max(jnp.abs(jnp.concatenate(products, axis=None)))}
+
+        def combine(uploads, cohort):
+            return train.combine(uploads, cohort), uploads[0]
+
+        return algorithm._replace(exchanges=(*before, train._replace(combine=combine, receive=receive)))
+
+    clients = federation(WORLD_OF_COLOURS, [np.array([0, 3]), np.array([1, 4])])
+    look = held_out(spec, WORLD_OF_COLOURS, [20])
+    done = fedrl.train(watched, clients, rounds=1, engine=one_at_a_time(), measure=look)
+    row = done.rows[-1]
+    assert row["train/size"] > 1e-3
+    assert row["train/off"] < 1e-6 * max(1.0, row["train/size"])
+    assert set(done.theta) == set(model.names)
+    after = {name: value.detach().numpy() for name, value in opened(spec).net.named_parameters() if "lora_A" in name}
+    assert all(np.array_equal(after[name], value) for name, value in frozen.items())
+
+
+@pytest.mark.parametrize("lora", [None, Lora(rank=2, freeze_a=True)])
+def test_products_want_two_factors(lora):
+    learner = grpo(Tiny(lora=lora), tasks=2, group=2)
+    clients = federation(WORLD_OF_COLOURS, [np.array([0]), np.array([1])])
+    with pytest.raises(ValueError, match="of_products averages products .* and [0-9]+ more; use the method itself"):
+        of_products(fedavg(learner))(clients).init(of_seed(0))

@@ -46,6 +46,18 @@ def test_of_chat():
     assert wording.end == "<|im_end|>"
     assert wording.between == "\n<|im_start|>user\n"
     assert wording.shows_commands
+    assert of_chat(words, "act", shows_commands=False) == wording._replace(shows_commands=False)
+
+
+def test_commands_are_listed_where_wanted():
+    words = chatting(CHAT)
+    for shows, told in ((True, "look\nYou can: wait, look"), (False, "look")):
+        teller = Teller(words, of_chat(words, "act", shows_commands=shows))
+        wanted = words.encode(
+            f"<|im_start|>system\nact<|im_end|>\n<|im_start|>user\n{told}<|im_end|>\n<|im_start|>assistant\n"
+        )
+        assert teller.first("look", ["wait", "look"]) == wanted
+        assert teller.afresh("look", [], "look", ["wait", "look"], 2, "") == wanted
 
 
 def test_a_transcript_is_what_the_template_renders():

@@ -106,3 +106,48 @@ def test_opened_once_and_always_with_its_threads():
     torch.set_num_threads(2)
     assert opened(Tiny(seed=3)) is model
     assert torch.get_num_threads() == 1
+
+
+def test_as_it_came_without_parameters_is_without_adapters():
+    model = tiny(lora=LORA)
+    before = logits(model).detach()
+    load(model, {name: value + 0.1 for name, value in theta_of(model).items()})
+    with as_it_came(model, None):
+        assert torch.equal(logits(model), before)
+    assert not torch.equal(logits(model), before)
+    with pytest.raises(ValueError, match="as it came only with the parameters it had"), as_it_came(tiny(), None):
+        pass
+
+
+def test_adapters_start_where_they_are_told_to():
+    """Also with adapters, what the model came with may be other than none."""
+    model = tiny(lora=LORA)
+    first = {name: value + 0.05 for name, value in theta_of(model).items()}
+    load(model, first)
+    before = logits(model).detach()
+    load(model, {name: value - 0.1 for name, value in first.items()})
+    kept = {name: value.copy() for name, value in first.items()}
+    with as_it_came(model, first):
+        assert torch.equal(logits(model), before)
+    assert not torch.equal(logits(model), before)
+    assert all(np.array_equal(first[name], kept[name]) for name in first)
+
+
+def test_adapters_are_in_single_precision():
+    model = tiny(lora=LORA, dtype=torch.bfloat16)
+    parameters = dict(model.net.named_parameters())
+    assert {parameters[name].dtype for name in model.names} == {torch.float32}
+    assert {p.dtype for name, p in parameters.items() if name not in model.names} == {torch.bfloat16}
+    load(model, {name: value + 1e-5 for name, value in theta_of(model).items()})
+    assert logits(model).dtype == torch.bfloat16
+
+
+def test_frozen_A():
+    model, again = (tiny(lora=Lora(rank=2, freeze_a=True)) for _ in range(2))
+    assert all("lora_B" in name for name in model.names)
+    with as_it_came(model, None):
+        pass
+    assert {name for name, p in model.net.named_parameters() if p.requires_grad} == set(model.names)
+    other = dict(again.net.named_parameters())
+    assert all(torch.equal(p, other[name]) for name, p in model.net.named_parameters())
+    assert any("lora_A" in name and p.any() for name, p in model.net.named_parameters())

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tiny_agents import net
 
-from fedrl.agents.reader import Reader, scores
+from fedrl.agents.reader import Reader, reading, scores
 
 torch.set_num_threads(1)
 
@@ -56,6 +58,35 @@ def test_ragged_reading(dtype, tolerance):
 def test_a_row_that_begins_with_nothing():
     with pytest.raises(ValueError, match="first block is empty"):
         Reader(net()).read([[5], []])
+
+
+TEXT = st.lists(st.integers(4, 6), max_size=6)  # of few words, so that texts begin alike now and then
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), TEXT), min_size=1, max_size=6))
+def test_new_texts_of_groups_are_read_as_if_each_alone(drawn):
+    model = net(dtype=torch.float64)
+    groups = [group for group, _ in drawn]
+    texts = [[7, *text] for _, text in drawn]
+    reader = reading(model, texts, groups)
+    wanted = torch.stack([alone(model, text) for text in texts])
+    torch.testing.assert_close(reader.last, wanted, atol=1e-12, rtol=1e-12)
+    more = [[8] * (row % 3) for row in range(len(texts))]
+    wanted = torch.stack([alone(model, [*text, *block]) for text, block in zip(texts, more, strict=True)])
+    torch.testing.assert_close(reader.read(more), wanted, atol=1e-12, rtol=1e-12)
+
+
+def test_what_a_group_begins_with_is_read_once():
+    model, read = net(), []
+    hook = model.base_model.register_forward_pre_hook(
+        lambda module, args, given: read.append(tuple(given["input_ids"].shape)), with_kwargs=True
+    )
+    reading(model, [[4, 5, 6, 7], [4, 5, 6, 7], [9], [4, 5, 6, 7]], [3, 3, 1, 3])
+    assert read == [(2, 4)]
+    reading(model, [[4, 5, 6, 7], [4, 5, 6, 8, 9], [4, 5, 6]], [0, 0, 0])
+    assert read[1:] == [(1, 3), (3, 2)]
+    hook.remove()
 
 
 def test_scores_of_choices_are_those_of_all_tokens():

@@ -1,16 +1,19 @@
 """One GRPO update of a real (tiny) model."""
 
+import itertools
 import math
 
 import jax
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tiny_agents import Colours, as_jax, teller, tiny, uniform
 
 from fedrl.agents.decoding import Decision
 from fedrl.agents.descent import adamw, minibatches
-from fedrl.agents.episodes import Episode, Turn, play
+from fedrl.agents.episodes import Acting, Episode, Turn, play
 from fedrl.agents.grpo import update as updating
 from fedrl.agents.grpo.loss import grpo_loss
 from fedrl.agents.grpo.update import Grpo, improve
@@ -30,7 +33,7 @@ def bandit(model, choices: list[int]) -> list[Episode]:
     with torch.no_grad():
         now = likelihood(model, samples).log_prob.tolist()
     return [
-        Episode(0, "any", [*OPENING, token], [Turn("", "", "", True, 0.0, (d._replace(log_prob=p),))], 0.0, i == 0)
+        Episode(0, "any", [[*OPENING, token]], [Turn("", "", "", True, 0.0, (d._replace(log_prob=p),))], 0.0, i == 0)
         for i, (token, d, p) in enumerate(zip(choices, decisions, now, strict=True))
     ]
 
@@ -86,7 +89,7 @@ def test_the_reference_agrees_at_the_start(lora):
     model = tiny(lora=lora)
     samples = [Sample(e.tokens, [d for _, d in e.decisions]) for e in bandit(model, [8, 7, 9])]
     first = theta_of(model)
-    reference = torch.cat(updating._references(model, samples, first, 1.0))
+    reference = torch.cat(updating._references(model, samples, first, Grpo(), 1.0))
     assert not reference.requires_grad
     now = likelihood(model, samples).log_prob
     assert now.requires_grad
@@ -95,10 +98,67 @@ def test_the_reference_agrees_at_the_start(lora):
     moved = {name: value + 0.1 for name, value in first.items()}
     load(model, moved)
     now = likelihood(model, samples).log_prob
-    again = torch.cat(updating._references(model, samples, first, 1.0))
+    again = torch.cat(updating._references(model, samples, first, Grpo(), 1.0))
     torch.testing.assert_close(again, reference)
     assert grpo_loss(now, now.detach(), torch.ones(3), reference=again).kl.item() > 1e-6
     assert all(np.array_equal(value, moved[name]) for name, value in theta_of(model).items())
+
+
+@pytest.mark.parametrize("at_once", [1, 40, 4096])
+def test_references_do_not_depend_on_who_is_read_beside(at_once, monkeypatch):
+    model, batches = tiny(), []
+    episodes = play(model, teller(), Colours, [0, 1], 4, uniform(0, 8))
+    samples = [sample for episode in episodes for sample in episode.samples()]
+    lengths = [sample.decisions[-1].position for sample in samples]
+    assert len(set(lengths)) > 2
+    with torch.no_grad():
+        wanted = [likelihood(model, [sample]).log_prob for sample in samples]
+
+    def watched(model, some, temperature):
+        batches.append(len(some))
+        return likelihood(model, some, temperature)
+
+    monkeypatch.setattr(updating, "likelihood", watched)
+    found = updating._references(model, samples, theta_of(model), Grpo(at_once=at_once), 1.0)
+    assert {1: batches == [1] * 8, 40: 1 < len(batches) < 8, 4096: batches == [8]}[at_once]
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("window", [None, 1])
+def test_an_update_does_not_depend_on_how_much_is_read_at_a_time(window):
+    """The parts of a minibatch add up to the mean over all its decisions."""
+    model = tiny()
+    theta = as_jax(theta_of(model))
+    seen = play(model, teller(), Colours, [0, 1], 4, uniform(0, 8), Acting(window=window))
+    found = []
+    for at_once in (1, 60, 4096):
+        optimiser = adamw(0.01)
+        known = Grpo(reward="score", at_once=at_once, minibatch=5, beta=0.1)
+        found.append(
+            updating.improve(
+                model, theta, optimiser.init(theta), theta, seen, [0] * 4 + [1] * 4, known, optimiser,
+                np.random.default_rng(0),
+            )
+        )  # fmt: skip
+    for other in found[1:]:
+        assert other.loss == pytest.approx(found[0].loss, abs=1e-5)
+        for name in model.names:
+            np.testing.assert_allclose(other.theta[name], found[0].theta[name], atol=2e-4)
+    assert any(np.abs(found[0].theta[name] - theta[name]).max() > 5e-3 for name in model.names)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 6000), min_size=1))
+def test_batches_have_everyone_once_and_room_for_all(lengths):
+    most = 4096
+    batches = updating._batches([Sample([], [Decision(length, None, 0, 0.0)]) for length in lengths], most)
+    assert sorted(i for rows in batches for i in rows) == list(range(len(lengths)))
+    for rows in batches:
+        assert len(rows) == 1 or len(rows) * max(lengths[i] for i in rows) <= most
+    for rows, after in itertools.pairwise(batches):
+        assert max(lengths[i] for i in rows) <= lengths[after[0]]
+        assert (len(rows) + 1) * lengths[after[0]] > most
 
 
 def test_the_first_step_is_taken_at_ratio_one(monkeypatch):

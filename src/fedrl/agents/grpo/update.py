@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,13 +31,16 @@ class Grpo:
     beta: float = 0.01  # of the KL to the model as it came
     entropy_bonus: float = 0.001
     epochs: int = 1  # passes over the episodes
-    minibatch: int = 16  # episodes
+    minibatch: int = 16  # texts: episodes, or with a window steps (64 of them, as released)
+    at_once: int = 2048  # tokens that are read at a time: more want more memory, and save time on a GPU only
 
     def __post_init__(self) -> None:
         if self.reward not in ("success", "score"):
             raise ValueError(f'reward is "success" or "score", got {self.reward!r}')
-        if self.epochs < 1 or self.minibatch < 1:
-            raise ValueError(f"epochs and minibatch must be at least 1, got {self.epochs} and {self.minibatch}")
+        if min(self.epochs, self.minibatch, self.at_once) < 1:
+            raise ValueError(
+                f"epochs, minibatch and at_once must be at least 1, got {self.epochs}, {self.minibatch} and {self.at_once}"
+            )
 
 
 class Learnt(NamedTuple):
@@ -81,44 +85,68 @@ def improve(
     """Passes over the episodes whose steps have an advantage, minibatch by minibatch. `first` is the reference's theta."""
     known = advantages(episodes, groups, settings)
     useful = [
-        (Sample(episode.tokens, [d for _, d in made]), np.array([row[t] for t, _ in made]))
+        (sample, row[sample.steps])
         for episode, row in zip(episodes, known, strict=True)
-        if (made := episode.decisions) and row.any()
+        if row.any()
+        for sample in episode.samples()
+        if sample.decisions
     ]
     if not useful:
         return Learnt(theta, state, 0.0)
-    references = _references(model, [sample for sample, _ in useful], first, temperature) if settings.beta else None
+    references = _references(model, [sample for sample, _ in useful], first, settings, temperature)
     losses = []
     for rows in minibatches(len(useful), settings.epochs, settings.minibatch, shuffle):
-        samples = [useful[i][0] for i in rows]
-        old = _tensor([d.log_prob for sample in samples for d in sample.decisions])
-        advantage = _tensor(np.concatenate([useful[i][1] for i in rows]))
-        reference = torch.cat([references[i] for i in rows]) if references else None
+        parts = [[rows[i] for i in part] for part in _batches([useful[i][0] for i in rows], settings.at_once)]
+        weight = 1.0 / sum(len(useful[i][0].decisions) for i in rows)
 
-        def loss(samples=samples, old=old, advantage=advantage, reference=reference) -> torch.Tensor:
+        def loss(part: list[int], weight: float = weight) -> torch.Tensor:
+            """Of a part of the minibatch: its share of the mean over all decisions."""
+            samples = [useful[i][0] for i in part]
             now = likelihood(model, samples, temperature)
-            return grpo_loss(
+            device = now.log_prob.device
+            found = grpo_loss(
                 now.log_prob,
-                old.to(now.log_prob.device),
-                advantage.to(now.log_prob.device),
-                reference=reference,
+                _tensor([d.log_prob for sample in samples for d in sample.decisions], device),
+                _tensor(np.concatenate([useful[i][1] for i in part]), device),
+                reference=torch.cat([references[i] for i in part]) if references else None,
                 entropy=now.entropy,
                 clip=settings.clip,
                 dual_clip=settings.dual_clip,
                 beta=settings.beta,
                 entropy_bonus=settings.entropy_bonus,
-            ).loss
+            )
+            return weight * len(now.log_prob) * found.loss
 
-        theta, state, value = descend(model, theta, state, optimiser, loss)
+        theta, state, value = descend(model, theta, state, optimiser, *(partial(loss, part) for part in parts))
         losses.append(value)
     return Learnt(theta, state, float(np.mean(losses)))
 
 
-def _tensor(values: Any) -> torch.Tensor:
-    return torch.as_tensor(np.asarray(values), dtype=torch.float32)
+def _tensor(values: Any, device: torch.device) -> torch.Tensor:
+    return torch.as_tensor(np.asarray(values), dtype=torch.float32, device=device)
 
 
 @torch.no_grad()
-def _references(model: Model, samples: Sequence[Sample], first: Theta | None, temperature: float) -> list[torch.Tensor]:
+def _references(
+    model: Model, samples: Sequence[Sample], first: Theta | None, settings: Grpo, temperature: float
+) -> list[torch.Tensor]:
+    """Of each sample, what the model as it came gives its decisions; nothing where nobody asks."""
+    if not settings.beta:
+        return []
+    found: dict[int, torch.Tensor] = {}
     with as_it_came(model, first):
-        return [likelihood(model, [sample], temperature).log_prob for sample in samples]
+        for rows in _batches(samples, settings.at_once):
+            log_prob = likelihood(model, [samples[i] for i in rows], temperature).log_prob
+            found |= zip(rows, log_prob.split([len(samples[i].decisions) for i in rows]), strict=True)
+    return [found[i] for i in range(len(samples))]
+
+
+def _batches(samples: Sequence[Sample], most: int) -> list[list[int]]:
+    """Texts that are about as long together, so that little is filled up, and of at most `most` tokens or alone."""
+    lengths = [sample.decisions[-1].position for sample in samples]
+    batches: list[list[int]] = [[]]
+    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
+        if batches[-1] and (len(batches[-1]) + 1) * lengths[i] > most:
+            batches.append([])
+        batches[-1].append(i)
+    return batches

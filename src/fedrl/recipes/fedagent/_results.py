@@ -1,0 +1,76 @@
+"""What the recipes of FedAgent say of their arms: by success on held-out tasks; seeds are shared between the arms."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+
+from fedrl.plots import curves
+from fedrl.recipes import judging
+from fedrl.recipes.fedagent._study import Config
+from fedrl.recipes.recipe import Claim, Outcome
+
+CLOSE = 0.05  # in success: what is called similar, or insensitive
+AXES = ("local epochs", "success on held-out tasks")
+
+
+def start(outcome: Outcome) -> np.ndarray:
+    """Success of each seed before the first round: what imitation alone gives."""
+    return outcome.curve()[1][0]
+
+
+def above(text: str, better: np.ndarray, worse: np.ndarray) -> Claim:
+    """By 3 standard errors, within a seed."""
+    gap, error = judging.mean_se(better - worse)
+    numbers = {"gap": gap, "se": error, "better": better.mean(), "worse": worse.mean(), "seeds": better.size}
+    return Claim(f"{text}, by 3 SE", judging.sign(gap, error), numbers)
+
+
+def near(text: str, one: np.ndarray, other: np.ndarray) -> Claim:
+    """The difference within a seed lies within `CLOSE`, and so do 3 standard errors around it."""
+    gap, error = judging.mean_se(one - other)
+    numbers = {"gap": gap, "se": error, "one": one.mean(), "other": other.mean(), "seeds": one.size}
+    return Claim(f"{text}, within {CLOSE:.2f} by 3 SE", judging.inside(gap, error, -CLOSE, CLOSE), numbers)
+
+
+def not_below(text: str, one: np.ndarray, other: np.ndarray) -> Claim:
+    """It is not more than `CLOSE` below, by 3 standard errors within a seed."""
+    gap, error = judging.mean_se(one - other)
+    numbers = {"gap": gap, "se": error, "one": one.mean(), "other": other.mean(), "seeds": one.size}
+    return Claim(f"{text}, by {CLOSE:.2f} at most (3 SE)", judging.sign(gap + CLOSE, error), numbers)
+
+
+def draw(config: Config, arms: dict[str, Outcome], path: Path, title: str, per_round: dict[str, int]) -> Path:
+    """Success against local epochs, of which each arm has so many in a round (where not the config's)."""
+    rows_of = {name: outcome.rows for name, outcome in arms.items()}
+    epochs = {name: per_round.get(name, config.local_epochs) for name in arms}
+    return curves.draw(rows_of, path, title=title, per_round=epochs, words=AXES)
+
+
+def within_noise(text: str, one: np.ndarray, other: np.ndarray) -> Claim:
+    """It is not below by more than 3 standard errors within a seed; one seed has none."""
+    gap, error = judging.mean_se(one - other)
+    verdict = judging.FAILS if gap < -judging.ERRORS * error else judging.HOLDS
+    numbers = {"gap": gap, "se": error, "one": one.mean(), "other": other.mean(), "seeds": one.size}
+    return Claim(f"{text}: within 3 SE, or above", judging.UNDECIDED if math.isnan(error) else verdict, numbers)
+
+
+def table(arms: dict[str, Outcome], path: Path) -> Path:
+    """Percent at the start and at the end, over seeds: success by type of task and overall, and the score."""
+    first = next(iter(arms.values())).rows[0]
+    names = {f"{name}": name.removeprefix("success/") for name in first if name.startswith("success/")}
+    names |= {"return": "all", "score": "score"}
+    names = {key: word for key, word in names.items() if not key.endswith("_by_seed")}
+    lines = [f"| {' | '.join(['', *names.values()])} |", f"| --- |{' ---: |' * len(names)}"]
+    kept = {"before training": next(iter(arms.values())).rows[0]} | {name: it.rows[-1] for name, it in arms.items()}
+    for arm, row in kept.items():
+        cells = [_cell(np.asarray(row.get(f"{key}_by_seed", [row[key]]), float)) for key in names]
+        lines.append(f"| {' | '.join([arm, *cells])} |")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def _cell(values: np.ndarray) -> str:
+    mean, error = judging.mean_se(100 * values)
+    return f"{mean:.1f}" if math.isnan(error) else f"{mean:.1f} ± {error:.1f}"

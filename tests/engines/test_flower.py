@@ -1,0 +1,341 @@
+"""The engine `flower`: the bytes of `one_at_a_time`, through Flower's messages here, and through a real SuperLink."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[flower]'")
+
+from engine_runs import end_state, frozen_lakes
+from federations import environment, federation
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.common.serde import message_from_proto, message_to_proto
+from flwr.serverapp import Grid
+from flwr.supercore.task_identity import TaskIdentity
+
+from fedrl.algorithms.alone import alone
+from fedrl.algorithms.fedavg import pavg
+from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
+from fedrl.algorithms.fmarl import fmarl
+from fedrl.cli import engines, flower
+from fedrl.engines import flower_crew, flower_messages, flower_node, flower_server
+from fedrl.engines.flower_crew import Organisations
+from fedrl.engines.one_at_a_time import one_at_a_time
+from fedrl.environments import random_mdp
+from fedrl.environments.errors import WorldError
+from fedrl.federation import Federation
+from fedrl.links.graphs import ring
+from fedrl.local.ascent import steps_along
+from fedrl.local.reinforce import reinforce
+from fedrl.recipes import recipe, running
+from fedrl.recipes.recipe import Arm, RecipeError
+from fedrl.records import folder, log
+from fedrl.records.measure import exact_return, sampled_return
+from fedrl.selection.participation import uniform
+
+STEPS = {"eta": 0.3, "local_steps": 2}
+SAMPLING = {"horizon": 12, "batch": 2}
+TWO = {11: {"clients": "0,2"}, 22: {"clients": "1,3-9"}}  # node -> its configuration
+
+
+class Here(Grid):
+    """A grid whose nodes are in this process; messages become bytes and back, and the later ones are answered first."""
+
+    def __init__(self, nodes: dict[int, dict]):
+        self.nodes, self.answers, self.sent = dict(nodes), {}, []
+
+    def get_node_ids(self):
+        return list(self.nodes)
+
+    def push_messages(self, messages):
+        for message in messages:
+            message.metadata.__dict__["_message_id"] = message.object_id
+            self.sent.append(message)
+            there = message_from_proto(message_to_proto(message))
+            node = there.metadata.dst_node_id
+            answer = flower_node.app(there, Context(1, node, self.nodes[node], RecordDict(), {}))
+            self.answers[message.object_id] = message_from_proto(message_to_proto(answer))
+        return [message.object_id for message in messages]
+
+    def pull_messages(self, message_ids):
+        return [self.answers.pop(name) for name in reversed(list(message_ids)) if name in self.answers]
+
+    def set_run(self, run): ...
+    def run(self): ...
+    def create_message(self, *args, **options): ...
+    def send_and_receive(self, messages, *, timeout=None): ...
+
+
+@pytest.fixture
+def play(monkeypatch):
+    """What a run over some organisations ends with; they know the recipe by its name."""
+    monkeypatch.setattr(flower_crew, "LOOK", 0.0)
+    for name in ("_task_id", "_run_id", "_node_id"):  # which Flower sets where it starts an app
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+    def over(method, where, measure, nodes, rounds=3):
+        made = SimpleNamespace(build=lambda config: {"arm": Arm(method, where, rounds, one_at_a_time(), measure)})
+        monkeypatch.setattr(recipe, "load", lambda name: made)
+        monkeypatch.setattr(running, "order", lambda name, overrides: SimpleNamespace(config=overrides))
+        flower_node.rebuilt.cache_clear()
+        engine = flower_server.flower(nodes, {"recipe": "test", "config": {}}, "arm")
+        return end_state(method, engine, where, measure, rounds=rounds)
+
+    return over
+
+
+def organisations(nodes: dict[int, dict] = TWO) -> Organisations:
+    return Organisations(Here(nodes), patience=0.0)
+
+
+def drawn(clients: int) -> Federation:
+    return Federation(environment(), random_mdp.dense(4, 3, 0.5), clients=clients)
+
+
+CASES = {
+    "an opening, drawn worlds": (fedsvrpg_m(beta=0.3, first_batch=3, **STEPS, **SAMPLING), drawn(4)),
+    "memories": (alone(steps_along(reinforce(**SAMPLING), **STEPS), participation=uniform(2)), federation(4)),
+    "some of them": (pavg(**STEPS, **SAMPLING, participation=uniform(3)), federation(4)),
+    "simulators": (pavg(**STEPS, **SAMPLING), frozen_lakes(3)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_same_bytes(case, play):
+    method, where = CASES[case]
+    measure = sampled_return(2) if case == "simulators" else exact_return()
+    exact = end_state(method, one_at_a_time(), where, measure, rounds=3)
+    assert play(method, where, measure, organisations()) == exact
+
+
+def test_language_agents(play):
+    """Adapters of a tiny model, a dictionary of named arrays, learnt by torch."""
+    pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    from tiny_agents import WORLD_OF_COLOURS, Tiny
+
+    from fedrl.agents.evaluation import held_out
+    from fedrl.agents.grpo.update import Grpo
+    from fedrl.agents.learner import grpo
+    from fedrl.agents.models.model import Lora
+    from fedrl.agents.tasks import federation
+    from fedrl.algorithms.fedavg import fedavg
+
+    spec = Tiny(lora=Lora(rank=2))
+    learner = grpo(spec, Grpo(reward="score"), tasks=2, group=4, rate=1e-3, local_steps=2)
+    where = federation(WORLD_OF_COLOURS, [np.array([0, 3]), np.array([1]), np.array([2, 5, 8])])
+    measure = held_out(spec, WORLD_OF_COLOURS, [20, 21, 22], chunks=2)
+    method = fedavg(learner, participation=uniform(2))
+    exact = end_state(method, one_at_a_time(), where, measure, rounds=2)
+    nodes = organisations()
+    assert play(method, where, measure, nodes, rounds=2) == exact
+    names = {name for message in nodes.grid.sent for name in message.content.array_records.get("arrays", {})}
+    assert any("lora" in name for name in names)
+
+
+def test_what_travels(play):
+    """Of the server only what the message to a client needs, and nothing that is code."""
+    nodes = organisations()
+    play(fedsvrpg_m(beta=0.3, **STEPS, **SAMPLING), drawn(4), exact_return(), nodes, rounds=2)
+    sent = {}
+    for message in nodes.grid.sent:
+        if words := message.content.config_records.get("asked"):
+            sent[words["exchange"]] = message.content
+            assert len(words["slots"]) == 2
+    train, measured = (sent[name].array_records["arrays"] for name in ("train", "measure"))
+    assert {name.split("/")[0] for name in train} == {"server", "cohort", "key", "seed"}
+    assert {name for name in measured if name.startswith("server")} < {name for name in train}
+    assert {array.stype for array in train.values()} == {"fedrl.wire"}
+
+
+def test_a_node_refuses_the_clients_of_others(play):
+    nodes = organisations()
+    nodes.serves = {11: [range(10)]}  # the server thinks that the first node serves everybody
+    with pytest.raises(RuntimeError, match="node 11: this node does the work of clients 0,2, not of client 1"):
+        play(pavg(**STEPS, **SAMPLING), federation(4), exact_return(), nodes)
+
+
+def test_another_recipe_than_the_owner_wants(play):
+    nodes = organisations({1: {"clients": "0-9", "recipe": "quickstart"}})
+    with pytest.raises(RuntimeError, match="this node takes part in quickstart, not in test"):
+        play(pavg(**STEPS, **SAMPLING), federation(4), exact_return(), nodes)
+
+
+def test_nobody_serves_a_client(play):
+    with pytest.raises(
+        RuntimeError, match="no node served client 1 \\(2 of the cohort have none; served are 0-0, 2-2\\)"
+    ):
+        play(pavg(**STEPS, **SAMPLING), federation(4), exact_return(), organisations({11: TWO[11]}))
+
+
+def test_a_world_that_breaks(play):
+    import gymnasium as gym
+
+    def make_env(client: int) -> gym.Env:
+        if client == 2:
+            raise OSError("no water")
+        return gym.make("FrozenLake-v1")
+
+    with pytest.raises(WorldError, match="client 2: make_env raised OSError: no water"):
+        play(pavg(**STEPS, **SAMPLING), frozen_lakes(3, make_env), sampled_return(2), organisations())
+
+
+def test_other_versions(play, monkeypatch):
+    there = flower_messages.about() | {"jax": "0.1"}
+    monkeypatch.setattr(flower_messages, "about", lambda: there)
+    with pytest.raises(ValueError, match="node (11|22) has jax 0.1 and not .*; install the same versions"):
+        play(pavg(**STEPS, **SAMPLING), federation(4), exact_return(), organisations())
+
+
+def test_a_lost_organisation_is_asked_again(play, monkeypatch):
+    """The first answer is Flower's word that the node is gone; it comes back under another number."""
+    nodes = organisations()
+    push, lost = nodes.grid.push_messages, []
+
+    def lose_once(messages):
+        (message,) = messages
+        sent = push(messages)
+        if message.metadata.message_type == "train" and not lost:
+            lost.append(message.metadata.dst_node_id)
+            nodes.grid.nodes[33] = nodes.grid.nodes.pop(lost[0])
+            nodes.grid.answers[sent[0]] = Message(Error(5, "Node Unavailable"), reply_to=message)
+        return sent
+
+    monkeypatch.setattr(nodes.grid, "push_messages", lose_once)
+    method, where = CASES["memories"]
+    exact = end_state(method, one_at_a_time(), where, exact_return(), rounds=2)
+    assert play(method, where, exact_return(), nodes, rounds=2) == exact
+    assert lost
+    assert 33 in nodes.serves
+
+
+def test_clients_who_meet_are_refused():
+    method = fmarl(steps_along(reinforce(**SAMPLING), **STEPS), tau=2, graph=ring(4))
+    with pytest.raises(RecipeError, match="clients meet, or talk, before every step"):
+        flower_server.refuse_lock_step(method(federation(4)))
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("3", [3]), (7, [7]), ("0-2", [0, 1, 2]), ("0-1, 5,8-9", [0, 1, 5, 8, 9])]
+)
+def test_whose_work_a_node_does(text, wanted):
+    assert [client for part in flower_messages.clients_of(text) for client in part] == wanted
+
+
+@pytest.mark.parametrize("text", ["", "all", "4-2", "1-2-3"])
+def test_not_whose_work_a_node_does(text):
+    with pytest.raises(ValueError, match="does not say whose work this node does"):
+        flower_messages.clients_of(text)
+
+
+def test_where_the_superlink_is(tmp_path):
+    with pytest.raises(RecipeError, match="add --address"):
+        flower.play(None, tmp_path, None, resume=False)
+    with pytest.raises(RecipeError, match="another machine, which wants TLS"):
+        flower._reached("10.0.0.1:8000", tmp_path)
+    assert engines.engine(engines.Choice("flower", "127.0.0.1:8000"))
+
+
+class Federated:
+    """A SuperLink and SuperNodes on the loopback address; whatever is started is ended by its process id."""
+
+    def __init__(self, home: Path):
+        self.home, self.processes = home, {}
+        programs = str(Path(sys.executable).parent)
+        self.environment = (
+            os.environ
+            | flower.OFFLINE
+            | {
+                "FLWR_HOME": str(home),
+                "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
+                "PATH": os.pathsep.join([programs, os.environ.get("PATH", "")]),
+            }
+        )
+        self.address = f"127.0.0.1:{free_port()}"
+
+    def start(self, name: str, *words: str) -> None:
+        with (self.home / f"{name}.log").open("wb") as out:
+            self.processes[name] = subprocess.Popen(words, env=self.environment, stdout=out, stderr=out, cwd=self.home)
+
+    def link(self) -> None:
+        host, port = self.address.split(":")
+        words = ("--insecure", "--host", host, "--port", port, "--disable-runtime-dependency-installation")
+        self.start("link", "flower-superlink", *words)
+        until(lambda: answers(host, int(port)), 120)
+
+    def node(self, name: str, clients: str) -> None:
+        words = ("--insecure", "--superlink", self.address, "--port", str(free_port()))
+        self.start(name, "flower-supernode", *words, "--node-config", f'clients="{clients}"')
+
+    def end(self, name: str) -> None:
+        process = self.processes.pop(name)
+        process.terminate()
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def answers(host: str, port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex((host, port)) == 0
+
+
+def until(true, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"not within {seconds} s"
+        time.sleep(0.2)
+
+
+@pytest.fixture
+def federated(tmp_path) -> Iterator[Federated]:
+    one = Federated(tmp_path)
+    try:
+        one.link()
+        yield one
+    finally:
+        for name in reversed(list(one.processes)):
+            one.end(name)
+
+
+def small() -> running.Order:
+    """One arm of four clients."""
+    few = {"betas": (0.5,), "kappas": (0.6,), "clients": 4, "local_steps": 2, "horizon": 10, "rounds": 2}
+    return running.order("wang2024/table2", overrides=few, seed=3, seeds=1)
+
+
+def test_over_a_superlink(federated, tmp_path):
+    """Two organisations, two rounds, six exchanges: the files of a run here."""
+    federated.node("first", "0-1")
+    federated.node("second", "2-3")
+    assert flower.play(small(), tmp_path / "flower", federated.address, resume=False)
+    with folder.claim(tmp_path / "here", small().plain(), resume=False) as place:
+        running.run(small(), place, engine=one_at_a_time(), warn=print)
+    (there,), (here,) = ((tmp_path / name / "arms").iterdir() for name in ("flower", "here"))
+    for file in ("policy.safetensors", "returns.safetensors"):
+        assert (there / file).read_bytes() == (here / file).read_bytes()
+    rows = [[row | {"seconds": 0} for row in log.read(arm / "log.jsonl")] for arm in (there, here)]
+    assert json.dumps(rows[0]) == json.dumps(rows[1])
+    assert np.isfinite(rows[0][-1]["return"])
+
+
+def test_a_superlink_without_nodes(federated, tmp_path):
+    with pytest.raises(RecipeError, match="no node served client 0 \\(4 of the cohort have none; served are nobody\\)"):
+        flower.play(small(), tmp_path / "flower", federated.address, resume=False, patience=1.0)
