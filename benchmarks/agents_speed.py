@@ -1,6 +1,6 @@
 """SmolLM2 with adapters on WebShop: what rolling out and learning cost above the bare network, and their peak memory.
 
-    python benchmarks/agents_speed.py [--tasks 2] [--group 4] [--trials 2] [--episodes 16] [--json FILE]
+    python benchmarks/agents_speed.py [--tasks 2] [--group 3] [--trials 2] [--episodes 16] [--json FILE]
 
 Roll-outs (`episodes.play`) against `generate` on as many rows, with prompts and answers as long as the episodes' on average;
 one GRPO update (`improve`) against a forward and backward pass over the same batch of tokens, through the same adapters.
@@ -37,7 +37,7 @@ from fedrl.agents.models.opened import opened
 from fedrl.agents.models.pretrained import Pretrained
 from fedrl.keys import of_seed
 
-SHOP = WebShop(products=200, held_out=8, public=8, max_steps=6)
+SHOP = WebShop(products=200, held_out=8, public=8, max_steps=5)
 GROUP = 8  # episodes of a task, in a whole step
 ROLLING_OUT, LEARNING, MEMORY = 0.8, 0.8, 6.0  # wanted: shares of the bare network's tokens per second, and GB
 
@@ -51,7 +51,7 @@ class Agent:
     """The model, the shop, and a theta to act with."""
 
     def __init__(self, checkpointing: bool = False) -> None:
-        self.spec = Pretrained(checkpointing=checkpointing)
+        self.spec = Pretrained(checkpointing=checkpointing, shows_commands=False)
         self.model: Model = opened(self.spec)
         self.theta: Theta = self.spec.init(of_seed(0))
         self.app: Application = SHOP.build()
@@ -194,14 +194,25 @@ def alone(episodes: int, checkpointing: bool) -> dict[str, Any]:
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
 
 
-def verdict(met: bool | None) -> str:
-    return "" if met is None else "met" if met else "MISSED"
+def verdict(met: bool) -> str:
+    return "met" if met else "MISSED"
+
+
+def show(rows: list[dict[str, Any]]) -> None:
+    print(f"{'':46}{'tokens/s':>10}{'per CPU s':>11}{'share':>7}{'CPU':>6}{'wanted':>8}")
+    for row in rows:
+        line = f"{row['what']:46}{row['tokens/s']:10.0f}{row['tokens/CPU s']:11.0f}"
+        if "share" in row:
+            line += f"{row['share']:7.2f}{row['CPU share']:6.2f}"
+        if row["wanted"]:
+            line += f"{row['wanted']:8.2f}  {verdict(row['CPU share'] >= row['wanted'])}"
+        print(line, flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tasks", type=int, default=2)
-    parser.add_argument("--group", type=int, default=4)
+    parser.add_argument("--group", type=int, default=3)
     parser.add_argument("--trials", type=int, default=2)
     parser.add_argument("--episodes", type=int, default=16, help=f"of a whole step, a multiple of {GROUP}")
     parser.add_argument("--json", metavar="FILE")
@@ -212,25 +223,20 @@ def main() -> None:
         print(json.dumps(whole_step(args.episodes, args.checkpointing)))
         return
     steps = [alone(args.episodes, checkpointing) for checkpointing in (False, True)]
+    for step in steps:
+        print(
+            f"{step['what']:46}{step['peak GB']:7.2f} GB at its peak, {MEMORY:.0f} wanted: "
+            f"{verdict(step['peak GB'] < MEMORY)} (estimated {step['estimated GB']:.2f} beside the libraries; {step['tokens at once']} tokens at once)",
+            flush=True,
+        )
     agent = Agent()
     rows, episodes = rolling_out(agent, args.tasks, args.group, args.trials)
-    rows += learning(agent, episodes, args.group, args.trials)
-    print(f"{'':46}{'tokens/s':>10}{'per CPU s':>11}{'share':>7}{'CPU':>6}{'wanted':>8}")
-    for row in rows:
-        line = f"{row['what']:46}{row['tokens/s']:10.0f}{row['tokens/CPU s']:11.0f}"
-        if "share" in row:
-            line += f"{row['share']:7.2f}{row['CPU share']:6.2f}"
-        if row["wanted"]:
-            line += f"{row['wanted']:8.2f}  {verdict(row['CPU share'] >= row['wanted'])}"
-        print(line)
-    for row in steps:
-        print(
-            f"{row['what']:46}{row['peak GB']:7.2f} GB at its peak, {MEMORY:.0f} wanted  {verdict(row['peak GB'] < MEMORY)}"
-            f" (estimated {row['estimated GB']:.2f} beside the libraries; {row['tokens at once']} tokens at once)"
-        )
+    show(rows)
+    learnt = learning(agent, episodes, args.group, args.trials)
+    show(learnt)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:
-            json.dump({"rates": rows, "steps": steps}, file, indent=2)
+            json.dump({"rates": rows + learnt, "steps": steps}, file, indent=2)
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def test_a_run_from_end_to_end(tmp_path):
 
 
 def test_figure_2_tells_of_the_clients_own_models(tmp_path):
-    order = running.order("fedagent/fig2", overrides=TINY | {"local_epochs": 2}, seeds=2)
+    order = running.order("fedagent/fig2", overrides=TINY | {"local_epochs": 2, "rounds": 1, "evaluate": 4}, seeds=2)
     with claim(tmp_path / "run", order.plain(), resume=False) as folder:
         running.run(order, folder, engine=one_at_a_time(), warn=print)
     assert len(running.claims(order, folder.path)) == 3

@@ -39,9 +39,9 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 
 def _early(outcome: Outcome) -> np.ndarray:
-    """Mean success over what was measured in the first 120 of 210 epochs, [seeds]."""
+    """Mean success over what was measured in the first 120 of 210 epochs, if only once, [seeds]."""
     rounds, success = outcome.curve()
-    return success[(rounds > 0) & (rounds <= EARLY * rounds[-1])].mean(axis=0)
+    return success[(rounds > 0) & (rounds <= max(EARLY * rounds[-1], rounds[1]))].mean(axis=0)
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
