@@ -226,7 +226,8 @@ def main() -> None:
     for step in steps:
         print(
             f"{step['what']:46}{step['peak GB']:7.2f} GB at its peak, {MEMORY:.0f} wanted: "
-            f"{verdict(step['peak GB'] < MEMORY)} (estimated {step['estimated GB']:.2f} beside the libraries; {step['tokens at once']} tokens at once)",
+            f"{verdict(step['peak GB'] < MEMORY)} ({step['tokens at once']} tokens at once; estimated "
+            f"{step['estimated GB']:.2f} beside the libraries; {step['CPU seconds']:.0f} CPU s)",
             flush=True,
         )
     agent = Agent()

@@ -86,7 +86,7 @@ def refused(fedrl, cwd: Path, *arguments: object) -> str:
         (["run", "--set", "gamma=1.5"], "gamma must lie strictly between 0 and 1, got 1.5"),
         (["run", "--seeds", "0"], "`fedrl run --help` shows what it takes"),
         (["run", "--seed", "5000000000"], "seed wants a whole number from 0 to"),
-        (["run", "--sed", "1"], "no such option: --sed"),
+        (["run", "--sed", "1"], "no such option"),
         (["run", "missing.toml"], "cannot read missing.toml (No such file or directory)"),
         (["run", "--resume", *TINY], "no unfinished run of quickstart with these settings under runs/; pass --out"),
         (["verify", "missing"], "cannot read missing"),

@@ -68,6 +68,8 @@ def test_it_grows_with_what_is_read_and_shrinks_with_thrift():
     assert need(LARGE, WHOLE._replace(dtype=torch.bfloat16)).weights == base.weights // 2
     adapted = need(LARGE, WHOLE._replace(lora=Lora(rank=8, layers=3)))
     assert adapted.arrays < 0.01 * base.arrays
+    thrifty = need(LARGE, WHOLE._replace(lora=Lora(rank=8, layers=3), checkpointing=True))
+    assert thrifty.activations < 0.5 * adapted.activations  # a third, and what goes into each layer
 
 
 def said(plan: Plan, has: Room, config=LARGE, **options) -> str:

@@ -81,9 +81,13 @@ def test_checkpointing_changes_no_number(lora):
         calls = []
         for layer in model.net.model.layers:
             layer.mlp.register_forward_pre_hook(lambda *_, calls=calls: calls.append(1))
+        reached = []
+        for layer in model.net.model.layers:
+            layer.register_forward_hook(lambda _, __, out, reached=reached: reached.append(out.requires_grad))
         with learning(model):
             loss = loss_of(model)
             loss.backward()
+        assert sum(reached[:3]) == ((lora.layers if lora else 0) or 3)  # no gradient goes through layers below
         seen[checkpointing] = float(loss.detach()), gradients(model), len(calls)
         assert not any(module.training for module in model.net.modules())
     (plain, by_plain, once), (again, by_again, twice) = seen[False], seen[True]

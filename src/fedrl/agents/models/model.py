@@ -51,6 +51,7 @@ def trained(
     net.config.use_cache = False  # whoever reads on keeps a cache of its own
     if checkpointing:
         net.gradient_checkpointing_enable({"use_reentrant": False})
+        net.disable_input_require_grads()  # it has made gradients flow through frozen layers, too, down to the words
     names = tuple(name for name, parameter in net.named_parameters() if parameter.requires_grad)
     return Model(net, tokenizer, names, lora)
 

@@ -12,7 +12,7 @@ from fedrl.recipes.recipe import Arm, Claim, Outcome
 
 PAPER = "FedAgent (paper 002), Table 1"
 SHOWS = "do language agents that train together beat those that train alone, and match a centralised one?"
-MINUTES = 60.0
+MINUTES = 25.0
 SEEDS = 2
 PAPER_SEEDS = 3
 
