@@ -5,6 +5,7 @@ Imitation is our addition to the paper; what it gives is reported apart from wha
 
 import hashlib
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
@@ -20,6 +21,7 @@ from fedrl.cache_folder import cache_folder
 from fedrl.records.tensors import load_tree, save_tree
 
 THETA = "theta.safetensors"
+PAUSE = 10.0  # seconds between two lines of progress
 
 Plans = dict[int, list[str]]  # task -> the commands that win it
 
@@ -87,10 +89,20 @@ def taught(
         language=language,
         shuffle=shuffle,
         minibatch=minibatch,
-        watch=_progress,
+        watch=_progress(),
     )
 
 
-def _progress(step: int, steps: int, loss: float) -> None:
-    if step % 50 == 0 or step == steps:
-        print(f"imitation: step {step} of {steps}, loss {loss:.3f}", file=sys.stderr)
+def _progress() -> Callable[[int, int, float], None]:
+    """Says how far it is, every few seconds and at the end."""
+    began = said = time.monotonic()
+
+    def watch(step: int, steps: int, loss: float) -> None:
+        nonlocal said
+        now = time.monotonic()
+        if now - said >= PAUSE or step == steps:
+            said = now
+            left = (now - began) / step * (steps - step)
+            print(f"imitation: step {step} of {steps}, loss {loss:.3f}, {left:.0f} s left", file=sys.stderr)
+
+    return watch
