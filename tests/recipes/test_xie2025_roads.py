@@ -7,6 +7,7 @@ from fedrl import training
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.recipes import recipe as recipes
 from fedrl.recipes.recipe import Outcome, RecipeError
+from fedrl.recipes.xie2025 import _roads as roads
 from fedrl.recipes.xie2025 import fig4
 from fedrl.recipes.xie2025._methods import FEDAVG, FEDPOHCS, FOUR
 from fedrl.rollouts import host
@@ -72,3 +73,12 @@ def test_claims_follow_the_numbers():
 def test_no_more_networks_than_there_are():
     with pytest.raises(RecipeError, match="there are 10 networks, got clients=11; try --set clients=10"):
         fig4.build(fig4.Config(clients=11))
+
+
+def test_curves_are_drawn_beside_two_cars_that_do_not_learn(tmp_path):
+    config = fig4.Config(clients=2, horizon=40)
+    levels = roads.references(config)
+    assert list(levels) == ["always accelerate", "SUMO drives all"]
+    assert all(0 < level < 40 for level in levels.values())
+    arms = {FEDPOHCS: Outcome([{"round": i, "return": float(i)} for i in range(3)], np.ones((1, 2)))}
+    assert [path.name for path in fig4.draw(config, arms, tmp_path)] == ["return.png"]

@@ -157,6 +157,16 @@ def frozen_names(model) -> list[str]:
     return [name for name, _ in model.net.named_parameters() if "lora" not in name and "base_layer" not in name]
 
 
+def test_what_came_is_not_read_again_after_opening(saved):
+    folder = saved()
+    one = spec(folder, lora=None)
+    model = opened(one)
+    came = theta_of(model)
+    load(model, moved(model))
+    (folder / "model.safetensors").unlink()
+    assert all(np.array_equal(value, came[name]) for name, value in one.first().items())
+
+
 def test_what_came_is_read_without_keeping_the_network(saved):
     one = spec(saved(), lora=None)
     first = one.first()

@@ -281,3 +281,17 @@ def test_built_once(tmp_path, monkeypatch):
     assert network.built(VILLAGE) == first
     assert first.stat().st_mtime_ns == stamp
     assert network.built(VILLAGE, lefthand=True) != first
+
+
+def test_a_learner_that_sumo_drives_does_not_heed_the_actions(opened):
+    """It brakes for nobody's sake, and gets on."""
+    episodes = []
+    for push in (-1.0, 1.0):
+        env = opened(driver="sumo", horizon=60)
+        env.reset(seed=1)
+        episodes.append([env.step(np.array([push, 1.0]))[1] for _ in range(60)])
+        env.close()
+    assert episodes[0] == episodes[1]
+    assert max(episodes[0]) > 0.2
+    with pytest.raises(ValueError, match='driven by "agent" or "sumo", got \'me\''):
+        opened(driver="me")

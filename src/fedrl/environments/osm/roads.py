@@ -38,7 +38,8 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
     places drawn at random and never leave: on its last edge a vehicle is given a new destination.
 
     `speed_mode` is what SUMO still sees to for the learner: by default that distances stay safe, but neither right of way
-    nor lights (1). There is one simulation per process: close() one before using another, or see `federation`.
+    nor lights (1). With driver="sumo" SUMO drives the learner as it does the others, whatever the actions: something to
+    compare with. There is one simulation per process: close() one before using another, or see `federation`.
     """
 
     def __init__(
@@ -53,7 +54,10 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
         dt: float = 0.5,
         speed_dev: float = 0.1,
         speed_mode: int = 1,
+        driver: str = "agent",
     ) -> None:
+        if driver not in ("agent", "sumo"):
+            raise ValueError(f'the learner is driven by "agent" or "sumo", got {driver!r}')
         given = {"target_speed": target_speed, "max_accel": max_accel, "max_decel": max_decel, "horizon": horizon}
         if not all(number is None or number > 0 for number in given.values()) or not 0.0 < dt <= 0.5 or speed_dev < 0.0:
             given |= {"dt": dt, "speed_dev": speed_dev}
@@ -69,7 +73,7 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
         limits = [self._lanes.lanes[own[0]].limit for own in self._lanes.edges.values()]
         self.target_speed = max(limits) if target_speed is None else target_speed
         self.max_accel, self.max_decel, self.horizon, self.dt, self.time = max_accel, max_decel, horizon, dt, 0
-        self._speed_mode = speed_mode
+        self._speed_mode, self._driver = speed_mode, driver
         self._sight = Sight(self._lanes, lefthand=lefthand)
         kind = vehicles.kind("car", accel=max_accel, decel=max_decel, speed_dev=speed_dev)
         self._simulation = Simulation(file, written(f"<routes>{kind}</routes>"), dt=dt)
@@ -136,11 +140,14 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
         self._simulation.step()  # puts everyone on the road; nobody has moved yet
         if missing := set(EVERYONE) - set(libsumo.vehicle.getIDList()):
             raise RuntimeError(f"SUMO has not put {sorted(missing)} on the road; reset() with another seed")
-        libsumo.vehicle.setSpeedMode(LEARNER, self._speed_mode)
-        libsumo.vehicle.setLaneChangeMode(LEARNER, LANE_CHANGES)
+        if self._driver == "agent":
+            libsumo.vehicle.setSpeedMode(LEARNER, self._speed_mode)
+            libsumo.vehicle.setLaneChangeMode(LEARNER, LANE_CHANGES)
 
     def _command(self, push: float, side: int) -> str | None:
         """Tell SUMO what the learner attempts; the lane it wants to change to."""
+        if self._driver == "sumo":
+            return None
         own = self._places_now[LEARNER]
         speed = own.speed + push * (self.max_accel if push > 0.0 else self.max_decel) * self.dt
         libsumo.vehicle.slowDown(LEARNER, max(0.0, speed), COMMAND)

@@ -19,6 +19,7 @@ class Settings(NamedTuple):
     network: Network
     horizon: int
     dt: float
+    driver: str = "agent"
 
 
 def roads(settings: Settings) -> OsmRoads:
@@ -31,6 +32,7 @@ def roads(settings: Settings) -> OsmRoads:
         lefthand=network.lefthand,
         horizon=settings.horizon,
         dt=settings.dt,
+        driver=settings.driver,
     )
 
 

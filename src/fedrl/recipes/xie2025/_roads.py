@@ -6,6 +6,10 @@ and of an episode (`environments/osm`), the number of rounds, rounding, and how 
 """
 
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
 
 from fedrl.engines.processes import processes
 from fedrl.recipes.recipe import Arm, RecipeError
@@ -53,3 +57,35 @@ def arm(config: Config, name: str) -> Arm:
         measure=sampled_return(config.episodes),
         every=config.every,
     )
+
+
+def references(config: Config) -> dict[str, float]:
+    """What the curves are to be seen beside: a car that always accelerates, and one that SUMO drives like the others."""
+    return _earned(config.clients, config.horizon, config.dt)
+
+
+@cache
+def _earned(clients: int, horizon: int, dt: float) -> dict[str, float]:
+    """Mean return of an episode on each network."""
+    from fedrl.environments.apart import Apart
+    from fedrl.environments.osm import synthetic
+    from fedrl.environments.osm.seats import Desk, Settings
+
+    found = {}
+    for name, driver in (("always accelerate", "agent"), ("SUMO drives all", "sumo")):
+        desk = Apart(Desk)
+        try:
+            settings = [Settings(synthetic.network(number), horizon, dt, driver) for number in range(clients)]
+            found[name] = float(np.mean([_return(desk, one) for one in settings]))
+        finally:
+            desk.close()
+    return found
+
+
+def _return(desk: Any, settings: Any) -> float:
+    desk.call("begin", settings, 0, [])
+    total, over = 0.0, False
+    while not over:
+        _, reward, done, cut = desk.call("advance", np.array([1.0, 0.0], np.float32))
+        total, over = total + float(reward), bool(done or cut)
+    return total

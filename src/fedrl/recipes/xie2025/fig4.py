@@ -3,6 +3,9 @@
 `_roads.py` says what is the paper's and what is ours. A car that always accelerates is a strong rival: compare with it.
 """
 
+from pathlib import Path
+
+from fedrl.plots import curves
 from fedrl.recipes import judging
 from fedrl.recipes.recipe import Arm, Claim, Outcome
 from fedrl.recipes.xie2025 import _claims as says
@@ -36,3 +39,8 @@ def _reaches_more(arms: dict[str, Outcome], better: str, worse: str) -> Claim:
     gap, error = judging.mean_se(above - below)
     text = f"{better} reaches a higher return than {worse}, by 3 SE"
     return Claim(text, judging.sign(gap, error), {"gap": gap, "se": error, "seeds": above.size})
+
+
+def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
+    rows = {name: outcome.rows for name, outcome in arms.items()}
+    return [curves.draw(rows, folder / "return.png", title=SHOWS, levels=roads.references(config))]
