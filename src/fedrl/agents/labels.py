@@ -10,9 +10,9 @@ import numpy as np
 
 from fedrl.agents.episodes import Acting, Noise, noise_of, play
 from fedrl.agents.evaluation import HOW, SIDE_BY_SIDE
+from fedrl.agents.models.imitated import Settings
 from fedrl.agents.models.model import Theta, load
 from fedrl.agents.models.opened import Spec, opened
-from fedrl.agents.models.pocket_spec import Settings
 from fedrl.agents.partitions.draws import at
 from fedrl.records.tensors import write_atomically
 

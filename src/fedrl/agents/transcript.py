@@ -4,10 +4,13 @@ import unicodedata
 from collections.abc import Mapping
 from html import escape
 
-from fedrl.agents.episodes import Acting, Episode, Turn, noise_of, play
+import numpy as np
+
+from fedrl.agents import evaluation
+from fedrl.agents.episodes import Acting, Episode, Turn
 from fedrl.agents.evaluation import HOW
-from fedrl.agents.models.model import Theta, load
-from fedrl.agents.models.opened import Spec, opened
+from fedrl.agents.models.model import Theta
+from fedrl.agents.models.opened import Spec
 from fedrl.agents.partitions.draws import at
 from fedrl.agents.tasks import TextWorld
 
@@ -33,10 +36,7 @@ section dd { color: var(--agent); }
 
 def played(spec: Spec, theta: Theta, world: TextWorld, task: int, *, seed: int = 0, acting: Acting = HOW) -> Episode:
     """One episode of `task` with the parameters `theta`; what is drawn hangs on `seed` and on the task's number only."""
-    model = opened(spec)
-    load(model, theta)
-    noise = noise_of(at(seed, "play", task), 1, acting)
-    (episode,) = play(model, spec.teller(), world.make, [task], 1, noise, acting)
+    (episode,) = evaluation.played(spec, world, np.array([task]), theta, lambda first: at(seed, "play", task), acting)
     return episode
 
 

@@ -14,10 +14,8 @@ from fedrl.agents.models.free import Room
 from fedrl.agents.models.model import Lora, Model, ModelError, learning, trained
 
 PROBE = 16  # tokens of that text
-COPIES = (
-    10  # of what is trained, while a step is made: theta as sent, before and after, and as it came; gradient; update;
-)
-# both of Adam's moments, before and after
+COPIES = 10  # of what is trained, while a step is made: theta as sent, before and after, and as it came; gradient;
+#              update; both of Adam's moments, before and after
 LORA = Lora(rank=8, alpha=16, layers=12)
 SMALLER: dict[str, Any] = {  # models to fall back on, largest first
     "Qwen/Qwen2.5-0.5B-Instruct": Qwen2Config(
@@ -73,7 +71,10 @@ def need(config: Any, plan: Plan) -> Need:
 
 
 def _kept_each(model: Model, config: Any) -> int:
-    """Bytes kept for the gradients after `PROBE` tokens; with checkpointing, one layer is computed again at a time."""
+    """Bytes kept for the gradients after `PROBE` tokens; with checkpointing, one layer is computed again at a time.
+
+    A network that cannot be read without its memory is let through, with a warning that this part is not counted.
+    """
     try:
         whole = _kept(model.net)
         if not model.net.is_gradient_checkpointing:

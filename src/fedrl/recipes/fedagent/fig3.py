@@ -40,7 +40,7 @@ def panels(config: Config) -> Panels:
         "selected": {f"{m} clients a round": replace(config, per_round=m) for m in config.selected},
         "epochs": {
             f"{e} epochs a round": replace(
-                config, local_epochs=e, rounds=total // e, every=max(1, config.every * 3 // e)
+                config, local_epochs=e, rounds=total // e, every=max(1, config.every * config.local_epochs // e)
             )
             for e in config.epochs
         },
