@@ -1,6 +1,8 @@
 """What the recipes of FedAgent say of their arms: by success on held-out tasks; seeds are shared between the arms."""
 
 import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,25 +21,39 @@ def start(outcome: Outcome) -> np.ndarray:
     return outcome.curve()[1][0]
 
 
-def above(text: str, better: np.ndarray, worse: np.ndarray) -> Claim:
+def above(text: str, one: np.ndarray, other: np.ndarray) -> Claim:
     """By 3 standard errors, within a seed."""
-    gap, error = judging.mean_se(better - worse)
-    numbers = {"gap": gap, "se": error, "better": better.mean(), "worse": worse.mean(), "seeds": better.size}
-    return Claim(f"{text}, by 3 SE", judging.sign(gap, error), numbers)
+    return _claim(f"{text}, by 3 SE", one, other, judging.sign)
 
 
 def near(text: str, one: np.ndarray, other: np.ndarray) -> Claim:
     """The difference within a seed lies within `CLOSE`, and so do 3 standard errors around it."""
-    gap, error = judging.mean_se(one - other)
-    numbers = {"gap": gap, "se": error, "one": one.mean(), "other": other.mean(), "seeds": one.size}
-    return Claim(f"{text}, within {CLOSE:.2f} by 3 SE", judging.inside(gap, error, -CLOSE, CLOSE), numbers)
+    return _claim(f"{text}, within {CLOSE:.2f} by 3 SE", one, other, partial(judging.inside, low=-CLOSE, high=CLOSE))
 
 
 def not_below(text: str, one: np.ndarray, other: np.ndarray) -> Claim:
     """It is not more than `CLOSE` below, by 3 standard errors within a seed."""
+    return _claim(
+        f"{text}, by {CLOSE:.2f} at most (3 SE)", one, other, lambda gap, error: judging.sign(gap + CLOSE, error)
+    )
+
+
+def within_noise(text: str, one: np.ndarray, other: np.ndarray) -> Claim:
+    """It is not below by more than 3 standard errors within a seed; one seed has none."""
+
+    def judge(gap: float, error: float) -> str:
+        if math.isnan(error):
+            return judging.UNDECIDED
+        return judging.FAILS if gap < -judging.ERRORS * error else judging.HOLDS
+
+    return _claim(f"{text}: within 3 SE, or above", one, other, judge)
+
+
+def _claim(text: str, one: np.ndarray, other: np.ndarray, judge: Callable[[float, float], str]) -> Claim:
+    """About the difference of two arms [seeds], which `judge` is given with its standard error."""
     gap, error = judging.mean_se(one - other)
     numbers = {"gap": gap, "se": error, "one": one.mean(), "other": other.mean(), "seeds": one.size}
-    return Claim(f"{text}, by {CLOSE:.2f} at most (3 SE)", judging.sign(gap + CLOSE, error), numbers)
+    return Claim(text, judge(gap, error), numbers)
 
 
 def draw(config: Config, arms: dict[str, Outcome], path: Path, title: str, per_round: dict[str, int]) -> Path:
@@ -47,23 +63,14 @@ def draw(config: Config, arms: dict[str, Outcome], path: Path, title: str, per_r
     return curves.draw(rows_of, path, title=title, per_round=epochs, words=AXES)
 
 
-def within_noise(text: str, one: np.ndarray, other: np.ndarray) -> Claim:
-    """It is not below by more than 3 standard errors within a seed; one seed has none."""
-    gap, error = judging.mean_se(one - other)
-    verdict = judging.FAILS if gap < -judging.ERRORS * error else judging.HOLDS
-    numbers = {"gap": gap, "se": error, "one": one.mean(), "other": other.mean(), "seeds": one.size}
-    return Claim(f"{text}: within 3 SE, or above", judging.UNDECIDED if math.isnan(error) else verdict, numbers)
-
-
 def table(arms: dict[str, Outcome], path: Path) -> Path:
     """Percent at the start and at the end, over seeds: success by type of task and overall, and the score."""
     first = next(iter(arms.values())).rows[0]
-    names = {f"{name}": name.removeprefix("success/") for name in first if name.startswith("success/")}
-    names |= {"return": "all", "score": "score"}
-    names = {key: word for key, word in names.items() if not key.endswith("_by_seed")}
+    types = [key for key in first if key.startswith("success/") and not key.endswith("_by_seed")]
+    names = {key: key.removeprefix("success/") for key in types} | {"return": "all", "score": "score"}
     lines = [f"| {' | '.join(['', *names.values()])} |", f"| --- |{' ---: |' * len(names)}"]
-    kept = {"before training": next(iter(arms.values())).rows[0]} | {name: it.rows[-1] for name, it in arms.items()}
-    for arm, row in kept.items():
+    rows = {"before training": first} | {name: outcome.rows[-1] for name, outcome in arms.items()}
+    for arm, row in rows.items():
         cells = [_cell(np.asarray(row.get(f"{key}_by_seed", [row[key]]), float)) for key in names]
         lines.append(f"| {' | '.join([arm, *cells])} |")
     path.parent.mkdir(parents=True, exist_ok=True)
