@@ -37,7 +37,7 @@ from fedrl.agents.models.opened import opened
 from fedrl.agents.models.pretrained import Pretrained
 from fedrl.keys import of_seed
 
-SHOP = WebShop(products=200, held_out=8, public=8, max_steps=5)
+SHOP = WebShop(products=200, held_out=8, public=8, step_limit=5)
 GROUP = 8  # episodes of a task, in a whole step
 ROLLING_OUT, LEARNING, MEMORY = 0.8, 0.8, 6.0  # wanted: shares of the bare network's tokens per second, and GB
 

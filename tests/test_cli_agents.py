@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tiny_recipes
-from test_cli_play import call
+from test_cli_play import call, loaded
 
 from fedrl.agents import labels
 from fedrl.cli import agents
+from fedrl.cli.evaluated_agents import rates
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.recipes import recipe, running
 from fedrl.recipes.fedagent import _study
@@ -86,6 +87,23 @@ def test_a_transcript_is_printed_and_written(home, capsys):
     assert (home / "run" / "figures" / "task-2.html").read_text() == page
 
 
+def test_held_out_tasks_are_played_again(home, capsys):
+    out = said(capsys, "evaluate", "run", "--arm", "FedAgent")
+    assert "each played once with other draws than in training" in " ".join(out.split())
+    found = json.loads((home / "run" / "evaluation.json").read_text())
+    (arm,) = found["arms"].values()
+    assert 0 <= arm["success"]["mean"] <= arm["score"]["mean"] <= 1
+    assert arm["success"]["se"] is None  # one seed
+    types = {kind: summary for kind, summary in arm.items() if kind.startswith("success/")}
+    assert types
+    it = loaded(home / "run", "one client alone")
+    alone = it._replace(arm=it.arm._replace(engine=one_at_a_time()))
+    first, again, other, more = (rates(alone, *how) for how in ((1, 0), (1, 0), (1, 1), (2, 0)))
+    assert first["score"] == again["score"] != other["score"]
+    assert first["score"] != more["score"]
+    assert 8 * more["success"][0] in range(9)  # 4 tasks, twice
+
+
 def test_another_seed_and_another_arm(home, capsys, tmp_path):
     out = said(capsys, "play", "run", "--task", 1, "--arm", "one client alone", "--out", tmp_path / "new" / "page.html")
     assert "one client alone, after 2 rounds" in out
@@ -107,7 +125,7 @@ def test_another_seed_and_another_arm(home, capsys, tmp_path):
         (["play", "run", "--task", 0, "--arm", "alone"], "has no arm 'alone'; did you mean 'one client alone'?"),
         (["play", "parts", "--task", 0], "parts has no finished arm 'FedAgent' yet; `fedrl run --resume --out parts`"),
         (["play", "nowhere", "--task", 0], "cannot read nowhere"),
-        (["evaluate", "run"], "language agents are evaluated on held-out tasks while they train: see run's log"),
+        (["evaluate", "run", "--episodes", 0], "--episodes wants a whole number of at least 1, got 0"),
         (["agents", "label", "nowhere"], "cannot read nowhere"),
         (["agents", "label", "run", "--episodes", 0], "`fedrl agents label --help` shows what it takes"),
         (

@@ -5,8 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from fedrl.agents.episodes import Acting
+from fedrl.agents.grpo.update import Grpo
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.recipes import judging, recipe, running
+from fedrl.recipes.fedagent._pieces import pieces
 from fedrl.recipes.fedagent._study import Study
 from fedrl.recipes.recipe import Outcome, RecipeError
 from fedrl.records.folder import claim
@@ -142,6 +145,36 @@ def test_wrong_settings():
     for overrides, wanted in (
         ({"application": "chess"}, "application is webshop or household, got 'chess'"),
         ({"partition": "by mood"}, "partition is uniform, preference, coverage or hardness, got 'by mood'"),
+        ({"decode": "free"}, "who imitates demonstrations learns commands, not the tags .* set decode=commands"),
+        ({"decode": "free", "model": "smollm2"}, "or warm=0 and a model other than pocket"),
     ):
         with pytest.raises(RecipeError, match=wanted):
             module.build(recipe.configure(module, paper=False, overrides=TINY | overrides))
+    for overrides, wanted in (({"decode": "aloud"}, "decode is"), ({"pages": "glossy"}, "pages are one of text, rich")):
+        with pytest.raises(ValueError, match=wanted):
+            module.build(recipe.configure(module, paper=False, overrides=TINY | overrides))
+
+
+@pytest.mark.parametrize("application", ["webshop", "household"])
+def test_the_papers_own_settings(application):
+    """Built without reading any model: of which kind it is, how it is spoken to and what is learnt."""
+    module = recipe.load("fedagent/table1")
+    made = pieces(recipe.configure(module, paper=True, overrides={"application": application, "model": "qwen2.5-7b"}))
+    assert made.spec.name == "Qwen/Qwen2.5-7B-Instruct"
+    assert made.spec.lora is None
+    assert made.spec.warm is None
+    assert made.spec.shows_commands
+    assert made.acting == Acting("free", most_tokens=512, window=2)
+    assert made.evaluating == Acting("free", temperature=0.4, most_tokens=512, window=2)
+    assert made.grpo == Grpo(minibatch=64)
+    assert made.settings.step_limit == {"webshop": 15, "household": 50}[application]
+
+
+def test_a_window_on_the_last_steps(tmp_path):
+    """`pocket` imitates, acts and learns with prompts of their own, if asked to."""
+    order = running.order("fedagent/quickstart", overrides=TINY | {"window": 1, "rounds": 1}, seeds=1)
+    made = Study(order.config)
+    assert made.spec.window == made.acting.window == made.evaluating.window == 1
+    with claim(tmp_path / "run", order.plain(), resume=False) as folder:
+        running.run(order, folder, engine=one_at_a_time(), warn=print)
+    assert running.outcomes(order, folder.path)["FedAgent"].rows[-1]["train/update_norm"] > 0

@@ -41,9 +41,14 @@ class WebShop:
     products: int = 600
     seed: int = 0
     folder: str = ""
-    max_steps: int = 15
+    step_limit: int = 15
     held_out: int = 128
     public: int = 500
+    pages: str = "compact"  # "text" or "rich": as WebShop shows them; "compact": shorter, for small models
+
+    def __post_init__(self) -> None:
+        if self.pages not in pages.PROFILES:
+            raise ValueError(f"pages are one of {', '.join(pages.PROFILES)}, got {self.pages!r}")
 
     def build(self) -> Application:
         shop = _shop(self)
@@ -138,8 +143,8 @@ def _shop(settings: WebShop) -> Shop:
 
 
 def _customer(settings: WebShop) -> gymnasium.Env:
-    return WebShopEnv(_shop(settings), pages.COMPACT, max_steps=settings.max_steps)
+    return WebShopEnv(_shop(settings), pages.PROFILES[settings.pages], step_limit=settings.step_limit)
 
 
 def _shop_expert(settings: WebShop, task: int) -> list[str]:
-    return shopping(_shop(settings), task, pages.COMPACT)
+    return shopping(_shop(settings), task, pages.PROFILES[settings.pages])

@@ -73,8 +73,9 @@ class Teller(NamedTuple):
     def tokens(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False)
 
-    def first(self, seen: str, commands: Sequence[str]) -> list[int]:
-        return self.tokens(f"{self.wording.opening}{self._shown(seen, commands)}{self.wording.turn}")
+    def first(self, seen: str, commands: Sequence[str], demand: str = "") -> list[int]:
+        """`demand` says how to answer, here and later."""
+        return self.tokens(f"{self.wording.opening}{self._shown(seen, commands, demand)}{self.wording.turn}")
 
     def later(self, seen: str, commands: Sequence[str]) -> list[int]:
         return self.tokens(f"{self.wording.between}{self._shown(seen, commands)}{self.wording.turn}")
@@ -96,9 +97,8 @@ class Teller(NamedTuple):
         assert isinstance(token, int)
         return token
 
-    def _shown(self, seen: str, commands: Sequence[str]) -> str:
-        options = self._options(commands)
-        return f"{seen}\n{options}" if options else seen
+    def _shown(self, seen: str, commands: Sequence[str], demand: str = "") -> str:
+        return "\n".join([seen, *filter(None, (self._options(commands), demand))])
 
     def _options(self, commands: Sequence[str]) -> str:
         return f"You can: {', '.join(commands)}" if self.wording.shows_commands else ""

@@ -111,10 +111,10 @@ class Row:
 
     def _next(self, teller: Teller, acting: Acting) -> list[int]:
         options = self.info["admissible_commands"]
-        if acting.window is None:
-            return (teller.later if self.turns else teller.first)(self.seen, options)
-        past = [(turn.seen, turn.action) for turn in self.turns]
         demand = DEMAND if acting.decode == "free" else ""
+        if acting.window is None:
+            return teller.later(self.seen, options) if self.turns else teller.first(self.seen, options, demand)
+        past = [(turn.seen, turn.action) for turn in self.turns]
         return teller.afresh(self.goal, past, self.seen, options, acting.window, demand)
 
     def step(self, said: Said, text: str, action: str, valid: bool) -> bool:

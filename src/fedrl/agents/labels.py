@@ -17,7 +17,14 @@ from fedrl.agents.partitions.draws import at
 from fedrl.records.tensors import write_atomically
 
 Won = dict[int, float]  # task -> the share of its episodes that were won
-DECIDING = ("theta", "decode", "temperature", "episodes", "seed")  # with the application: what labels follow from
+DECIDING = (
+    "theta",
+    "decode",
+    "temperature",
+    "window",
+    "episodes",
+    "seed",
+)  # with the application: what labels follow from
 
 
 class LabelsError(ValueError):
@@ -50,6 +57,7 @@ def label(
         "theta": _fingerprint(theta),
         "decode": acting.decode,
         "temperature": acting.temperature,
+        "window": acting.window,
         "episodes": episodes,
         "seed": seed,
         "by": by or {},

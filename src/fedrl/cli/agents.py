@@ -18,6 +18,7 @@ from fedrl.cli.errors import STOPPED
 from fedrl.cli.progress import PAUSE, clock_time
 from fedrl.recipes import finished, running
 from fedrl.recipes.fedagent import _study
+from fedrl.recipes.fedagent._config import Config
 from fedrl.recipes.recipe import Arm, RecipeError
 from fedrl.recipes.running import Order
 from fedrl.records import checkpoint
@@ -60,7 +61,7 @@ def newest(order: Order, path: Path, wanted: str | None, *, before: bool) -> Age
 
 
 def is_language(order: Order) -> bool:
-    return isinstance(order.config, _study.Config)
+    return isinstance(order.config, Config)
 
 
 def _asked(order: Order, wanted: str | None) -> tuple[str, Arm, _study.Study]:
@@ -93,7 +94,10 @@ def label(path: Path, *, arm: str | None, episodes: int, before: bool, out: Path
     by |= {"round": agent.round, "rounds": agent.rounds, "model": study.config.model}
     try:
         with _progress(console, title, len(study.application.pool)) as watch:
-            won = labels.label(study.spec, agent.theta, study.settings, target, by=by, episodes=episodes, watch=watch)
+            won = labels.label(
+                study.spec, agent.theta, study.settings, target, by=by, episodes=episodes, acting=study.evaluating,
+                watch=watch,
+            )  # fmt: skip
     except KeyboardInterrupt:
         command = _command(path, arm, episodes, before, out)
         output.say(output.screen(stderr=True), f"Stopped; nothing is lost. Go on with: {command}")

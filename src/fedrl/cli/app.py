@@ -152,14 +152,18 @@ def compare(runs: Runs, out: Figure = None, json: Json = False) -> None:
 @app.command()
 def evaluate(
     run: Run,
-    episodes: Annotated[int, typer.Option(metavar="N", help="Fresh episodes of each client.")] = 20,
+    episodes: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Fresh episodes of each client (20), or of each held-out task (1)."),
+    ] = None,
     arm: Annotated[str | None, typer.Option(metavar="NAME", help="Only this arm. Default: all.")] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Other episodes. Default 0.")] = 0,
     json: Json = False,
 ) -> None:
     """What the learnt policies earn client by client, in episodes that training never saw: a table and a figure.
 
-    Finite MDPs are solved exactly instead. Writes evaluation.json and figures/evaluation.png into the run's folder.
+    Finite MDPs are solved exactly instead; language agents play their held-out tasks (success, score, success by type).
+    Writes evaluation.json and, but for language agents, figures/evaluation.png into the run's folder.
 
     Example: fedrl evaluate runs/quickstart
     """

@@ -9,9 +9,8 @@ import jax
 import numpy as np
 
 from fedrl import keys
-from fedrl.cli import output
+from fedrl.cli import agents, evaluated_agents, output
 from fedrl.environments import finite
-from fedrl.environments.protocol import Environment, Host
 from fedrl.plots import clients as dots
 from fedrl.recipes import finished, running
 from fedrl.recipes.finished import Finished
@@ -19,22 +18,22 @@ from fedrl.recipes.recipe import RecipeError
 from fedrl.records.measure import exact_return, sampled_return
 from fedrl.records.tensors import write_atomically
 
+EPISODES = 20  # of each client, where nobody says
 QUANTILES = (10, 25, 50, 75, 90)  # per cent of clients
 EXACT = "exact discounted return by a linear solve; no episodes are played, so --episodes and --seed do not matter"
 SAMPLED = "mean undiscounted return of {episodes} fresh episodes a client"
 
 
-def evaluate(path: Path, *, episodes: int, arm: str | None, seed: int, as_json: bool) -> None:
-    if episodes < 1:
-        raise RecipeError(f"--episodes wants a whole number of at least 1, got {episodes}; try --episodes 20")
+def evaluate(path: Path, *, episodes: int | None, arm: str | None, seed: int, as_json: bool) -> None:
+    if episodes is not None and episodes < 1:
+        raise RecipeError(f"--episodes wants a whole number of at least 1, got {episodes}; try --episodes {EPISODES}")
     order = running.from_toml(path)
     path = path.parent if path.is_file() else path
     loaded = {name: finished.load(order, path, name, it) for name, it in finished.arms(order, arm).items()}
-    if any(not isinstance(it.arm.federation.environment, Environment | Host) for it in loaded.values()):
-        raise RecipeError(
-            f"language agents are evaluated on held-out tasks while they train: see {path}'s log; "
-            f"`fedrl play {path} --task 0` shows an episode"
-        )
+    if agents.is_language(order):
+        evaluated_agents.evaluate(order, path, loaded, episodes=episodes or 1, seed=seed, as_json=as_json)
+        return
+    episodes = episodes or EPISODES
     console = output.screen(stderr=as_json)
     found: dict[str, np.ndarray] = {}
     for name, it in loaded.items():

@@ -29,7 +29,6 @@ def play(path: Path, task: int, out: Path | None, *, arm: str | None, seed: int)
         raise RecipeError(f"a transcript wants a name that ends in .html, got {out}; try {out}.html")
     agent = agents.learnt(order, path, arm)
     from fedrl.agents import transcript
-    from fedrl.agents.evaluation import HOW
 
     study, console = agent.study, output.screen()
     application, tasks = study.application, len(study.application.held_out)
@@ -37,14 +36,16 @@ def play(path: Path, task: int, out: Path | None, *, arm: str | None, seed: int)
         raise RecipeError(f"there is no held-out task {task}; {order.recipe} has {tasks}, from 0 to {tasks - 1}")
     number = int(application.held_out[task])
     with console.status(f"playing task {task} …"):
-        episode = transcript.played(study.spec, agent.theta, application.world, number, seed=seed)
+        episode = transcript.played(
+            study.spec, agent.theta, application.world, number, seed=seed, acting=study.evaluating
+        )
     facts = {
         "recipe": order.recipe,
         "arm": f"{agent.arm}, after {agent.rounds} rounds with seed {order.seed}",
         "model": study.config.model,
         "task": f"{task} of those held out, number {number} of {study.config.application}",
         "type": episode.task_type,
-        "draws": f"seed {seed}, temperature {HOW.temperature}",
+        "draws": f"seed {seed}, temperature {study.evaluating.temperature}",
     }
     title = f"Task {task}, {agent.arm}: {'won' if episode.won else 'not won'}"
     target = out or path / "figures" / f"task-{task}.html"

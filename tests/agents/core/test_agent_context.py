@@ -58,6 +58,8 @@ def test_commands_are_listed_where_wanted():
         )
         assert teller.first("look", ["wait", "look"]) == wanted
         assert teller.afresh("look", [], "look", ["wait", "look"], 2, "") == wanted
+        demanding = teller.first("look", ["wait", "look"], "wait")
+        assert demanding == teller.afresh("look", [], "look", ["wait", "look"], 2, "wait") != wanted
 
 
 def test_a_transcript_is_what_the_template_renders():

@@ -8,6 +8,7 @@ from tiny_agents import Colours, teller, tiny, uniform
 
 from fedrl.agents.episodes import Acting, Episode, noise_of, play
 from fedrl.agents.likelihood import Sample, likelihood
+from fedrl.agents.parsing import DEMAND
 
 torch.set_num_threads(1)
 MODEL, TELLER = tiny(), teller()
@@ -107,7 +108,11 @@ def test_free_answers():
         assert all(d.choices is None for _, d in episode.decisions)
         assert not any(turn.valid for turn in episode.turns)  # it cannot write the tags of a thought
         assert len(episode.turns) == 4
-        pieces = "".join(f"<world> {turn.seen} <agent> {turn.said} <end>" for turn in episode.turns)
+        demand = [f" {DEMAND}", *[""] * 3]  # how to answer is said once
+        pieces = "".join(
+            f"<world> {turn.seen}{more} <agent> {turn.said} <end>"
+            for turn, more in zip(episode.turns, demand, strict=True)
+        )
         if not {0, 2, 3} & {d.chosen for _, d in episode.decisions}:  # those are not shown when decoded
             assert episode.tokens == TELLER.tokens(pieces)
 

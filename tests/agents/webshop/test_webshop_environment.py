@@ -67,7 +67,7 @@ def test_an_invalid_action_changes_nothing(small_shop, action):
 
 
 def test_the_step_limit_truncates(small_shop):
-    env = WebShopEnv(small_shop, max_steps=3)
+    env = WebShopEnv(small_shop, step_limit=3)
     env.reset(options={"task": 0})
     assert [env.step("look")[2:4] for _ in range(3)] == [(False, False), (False, False), (False, True)]
     with pytest.raises(RuntimeError):

@@ -28,6 +28,7 @@ class Pocket:
     passes: int = 1  # over the demonstrations; 0: a network that has seen nothing
     rate: float = 1e-3
     language: float = 0.3  # weight of predicting every token of a demonstration, beside its decisions
+    window: int | None = None  # how they are told, as in `episodes.Acting`
     seed: int = 0
     threads: int = 1
 
@@ -74,6 +75,7 @@ def _make(spec: Pocket, place: Path) -> Theta:
         rate=spec.rate,
         language=spec.language,
         shuffle=at(spec.seed, "pocket"),
+        window=spec.window,
     )
 
 

@@ -21,7 +21,8 @@ from fedrl.agents.models.opened import opened
 from fedrl.agents.partitions.draws import at
 from fedrl.keys import Key
 
-SYSTEM = "You act in a text world. Answer with one of the actions you can take, and nothing else."
+FREE = "You act in a text world."  # to one that speaks freely: how it is to answer is said with what is seen
+SYSTEM = f"{FREE} Answer with one of the actions you can take, and nothing else."
 DTYPES = ("auto", "float32", "bfloat16")
 VERSION = 1  # of what a warm start does: another number makes them anew
 

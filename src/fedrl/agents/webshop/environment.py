@@ -19,7 +19,7 @@ class WebShopEnv(gymnasium.Env[str, str]):
     """One customer in a `shop`, with `tasks` (numbers of its goals; all by default) to draw from at each reset.
 
     Actions are `search[words]` on the search page and `click[what]` elsewhere; any other leaves the page as it is. The
-    reward is the score of what is bought and comes at buying, which ends the episode; so do `max_steps` steps.
+    reward is the score of what is bought and comes at buying, which ends the episode; so do `step_limit` steps.
 
     `info` has `admissible_commands` (for searching a few queries made of the instruction's words; `search` says that any
     other may be typed), `goal`, `task`, `task_type` (the product's category), `score` and `won` (a score of 1).
@@ -28,9 +28,9 @@ class WebShopEnv(gymnasium.Env[str, str]):
     metadata = {"render_modes": []}  # noqa: RUF012
 
     def __init__(
-        self, shop: Shop, profile: Profile = pages.TEXT, *, max_steps: int = 15, tasks: Sequence[int] | None = None
+        self, shop: Shop, profile: Profile = pages.TEXT, *, step_limit: int = 15, tasks: Sequence[int] | None = None
     ) -> None:
-        self.shop, self.profile, self.max_steps = shop, profile, max_steps
+        self.shop, self.profile, self.step_limit = shop, profile, step_limit
         self.tasks = range(len(shop.goals)) if tasks is None else tasks
         if not len(self.tasks):
             raise ValueError("a customer without tasks cannot shop; give at least one number of a goal in `tasks`")
@@ -50,13 +50,13 @@ class WebShopEnv(gymnasium.Env[str, str]):
         return self._look(self.page)
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        if self.page is None or self.page.kind == "done" or self.steps >= self.max_steps:
+        if self.page is None or self.page.kind == "done" or self.steps >= self.step_limit:
             raise RuntimeError("this episode is over, or none was begun; call `reset` first")
         self.steps += 1
         self.page = self._after(self.page, action)
         bought = self.page.kind == "done"
         text, info = self._look(self.page)
-        return text, self.page.score, bought, not bought and self.steps >= self.max_steps, info
+        return text, self.page.score, bought, not bought and self.steps >= self.step_limit, info
 
     def _after(self, page: Page, action: str) -> Page:
         command = pages.parse(action)

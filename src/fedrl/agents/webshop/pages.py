@@ -199,3 +199,4 @@ def _choices(page: Page, product: Product) -> list[str]:
 TEXT = Profile(plain)
 TEXT_RICH = Profile(rich)
 COMPACT = Profile(compact, per_page=4, title_words=12, sub_pages=("Features",), instruction=False)
+PROFILES = {"text": TEXT, "rich": TEXT_RICH, "compact": COMPACT}

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedrl.plots import curves
 from fedrl.recipes import judging
-from fedrl.recipes.fedagent._study import Config
+from fedrl.recipes.fedagent._config import Config
 from fedrl.recipes.recipe import Claim, Outcome
 
 CLOSE = 0.05  # in success: what is called similar, or insensitive

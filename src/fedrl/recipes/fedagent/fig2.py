@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 
 from fedrl.plots import curves, style
+from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
-from fedrl.recipes.fedagent._study import PAPER_SIZE as PAPER_SIZE
+from fedrl.recipes.fedagent._config import PAPER_SIZE as PAPER_SIZE
 from fedrl.recipes.recipe import Arm, Claim, Outcome
 
 PAPER = "FedAgent (paper 002), Figure 2"
@@ -16,7 +17,7 @@ MINUTES = 25.0
 SEEDS = 2
 PAPER_SEEDS = 3
 
-Config = study.Config
+Config = shared.Config
 SERVER, CENTRALISED = "FedAgent, server", "Centralised"
 EARLY = 120 / 210  # of training, "until approximately epoch 120"
 

@@ -3,9 +3,10 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
-from fedrl.recipes.fedagent._study import PAPER_SIZE as PAPER_SIZE
+from fedrl.recipes.fedagent._config import PAPER_SIZE as PAPER_SIZE
 from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
 
 PAPER = "FedAgent (paper 002), Figure 3"
@@ -16,7 +17,7 @@ PAPER_SEEDS = 3
 
 
 @dataclass(frozen=True)
-class Config(study.Config):
+class Config(shared.Config):
     samples: tuple[int, ...] = (1, 5, 10)  # tasks of a client, in multiples of tasks_each
     selected: tuple[int, ...] = (1, 2, 4)  # clients in a round
     epochs: tuple[int, ...] = (1, 3, 5)  # of a client in a round; all arms have as many in all

@@ -3,9 +3,10 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
-from fedrl.recipes.fedagent._study import PAPER_SIZE as PAPER_SIZE
+from fedrl.recipes.fedagent._config import PAPER_SIZE as PAPER_SIZE
 from fedrl.recipes.recipe import Arm, Claim, Outcome
 
 PAPER = "FedAgent (paper 002), Figure 4"
@@ -16,7 +17,7 @@ PAPER_SEEDS = 3
 
 
 @dataclass(frozen=True)
-class Config(study.Config):
+class Config(shared.Config):
     omegas: tuple[float, float] = (0.1, 0.9)  # preference: clients differ little, much
     xis: tuple[float, float] = (256.0, 1.0)  # coverage: little, much
     xis_hard: tuple[float, float] = (256.0, 1.0)  # hardness: little, much

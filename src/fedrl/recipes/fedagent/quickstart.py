@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
 from fedrl.recipes.recipe import Arm, Claim, Outcome
@@ -17,7 +18,7 @@ FEDERATED, ALONE = "FedAgent", "one client alone"
 
 
 @dataclass(frozen=True)
-class Config(study.Config):
+class Config(shared.Config):
     clients: int = 20
     local_epochs: int = 2
     every: int = 5

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 
+from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
+from fedrl.recipes.fedagent._config import PAPER_SIZE as PAPER_SIZE
 from fedrl.recipes.fedagent._study import LOCAL
-from fedrl.recipes.fedagent._study import PAPER_SIZE as PAPER_SIZE
 from fedrl.recipes.recipe import Arm, Claim, Outcome
 
 PAPER = "FedAgent (paper 002), Table 1"
@@ -19,7 +20,7 @@ PAPER_SEEDS = 3
 FEDERATED, CENTRALISED = "FedAgent", "Centralised"
 
 
-Config = study.Config
+Config = shared.Config
 
 
 def _alone(client: int) -> str:
