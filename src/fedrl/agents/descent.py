@@ -1,6 +1,6 @@
 """Descending a loss of a language model: gradients by torch, steps by optax on the named arrays that travel."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -54,8 +54,14 @@ def descend(
     return theta, state, value
 
 
-def minibatches(count: int, passes: int, size: int, shuffle: np.random.Generator) -> Iterator[list[int]]:
-    """Which of `count` samples to look at in each step; every pass has each of them once."""
+def minibatches(groups: Sequence[int], passes: int, size: int, shuffle: np.random.Generator) -> Iterator[list[int]]:
+    """Which samples to look at in each step, given the group of each; every pass has each of them once.
+
+    Those of a group stay side by side, whichever order the groups are in.
+    """
+    numbers, of = np.unique(np.asarray(groups), return_inverse=True)
+    count = len(of)
     for _ in range(passes):
-        order = shuffle.permutation(count).tolist()
+        place = np.argsort(shuffle.permutation(len(numbers)))
+        order = np.argsort(place[of], kind="stable").tolist()
         yield from (order[start : start + size] for start in range(0, count, size))

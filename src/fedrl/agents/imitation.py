@@ -73,7 +73,7 @@ def imitate(
     state = optimiser.init(theta)
     useful = [sample for sample in samples if sample.decisions]
     steps = passes * -(-len(useful) // minibatch)
-    for step, rows in enumerate(minibatches(len(useful), passes, minibatch, shuffle), 1):
+    for step, rows in enumerate(minibatches(range(len(useful)), passes, minibatch, shuffle), 1):
 
         def loss(rows=rows) -> torch.Tensor:
             now = likelihood(model, [useful[i] for i in rows], language=bool(language))

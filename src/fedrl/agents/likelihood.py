@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fedrl.agents.decoding import Decision
 from fedrl.agents.models.model import Model
-from fedrl.agents.reader import scores
+from fedrl.agents.packing import Packed, pack
+from fedrl.agents.reader import masked, scores
 
 
 class Sample(NamedTuple):
@@ -30,21 +32,22 @@ class Likelihood(NamedTuple):
 def likelihood(
     model: Model, samples: Sequence[Sample], temperature: float = 1.0, *, language: bool = False
 ) -> Likelihood:
-    """What the model now gives the decisions. Only what comes before the last of them is read.
+    """What the model now gives the decisions. Only what comes before the last of them is read, and what texts begin with
+    alike only once.
 
     At temperature 0 the likeliest was taken, and what is given is, as in `decoding`, its probability at temperature 1.
     """
     net = model.net
     texts = [sample.tokens[: max(d.position for d in sample.decisions)] for sample in samples]
-    longest = max(len(text) for text in texts)
-    ids = torch.zeros(len(texts), longest, dtype=torch.long)
-    there = torch.zeros(len(texts), longest, dtype=torch.long)
-    for row, text in enumerate(texts):
-        ids[row, : len(text)] = torch.tensor(text)
-        there[row, : len(text)] = 1
-    hidden = net.base_model(input_ids=ids.to(net.device), attention_mask=there.to(net.device)).last_hidden_state
-    made = [(row, decision) for row, sample in enumerate(samples) for decision in sample.decisions]
-    rows, before = (torch.tensor(x) for x in zip(*((row, d.position - 1) for row, d in made), strict=True))
+    packed = pack(texts)
+    hidden = net.base_model(
+        input_ids=torch.from_numpy(packed.ids).to(net.device),
+        position_ids=torch.from_numpy(packed.positions).to(net.device),
+        attention_mask=masked(net, torch.from_numpy(packed.attends).to(net.device)),
+    ).last_hidden_state
+    made = [(i, decision) for i, sample in enumerate(samples) for decision in sample.decisions]
+    rows = torch.tensor([packed.rows[i] for i, _ in made])
+    before = torch.tensor([packed.paths[i][d.position - 1] for i, d in made])
     choices = [d.choices for _, d in made]
     free = [x is None for x in choices]
     if any(free) and not all(free):
@@ -53,11 +56,12 @@ def likelihood(
     chosen = torch.tensor([d.chosen if d.choices is None else d.choices.index(d.chosen) for _, d in made])
     log_p = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
     entropy = -(log_p.exp() * log_p.masked_fill(log_p.isinf(), 0.0)).sum(dim=-1)
-    told = _language(model, hidden, ids, there) if language else log_p.new_zeros(())
+    told = _language(model, hidden, packed) if language else log_p.new_zeros(())
     return Likelihood(log_p.gather(1, chosen[:, None].to(log_p.device))[:, 0], entropy, told)
 
 
-def _language(model: Model, hidden: Tensor, ids: Tensor, there: Tensor) -> Tensor:
-    read = there[:, 1:].bool()
-    log_p = torch.log_softmax(scores(model.net, hidden[:, :-1][read], None), dim=-1)
-    return log_p.gather(1, ids[:, 1:][read][:, None].to(log_p.device)).mean()
+def _language(model: Model, hidden: Tensor, packed: Packed) -> Tensor:
+    rows = np.repeat(packed.rows, [len(path) - 1 for path in packed.paths])
+    before, after = (np.concatenate([path[part] for path in packed.paths]) for part in (slice(-1), slice(1, None)))
+    log_p = torch.log_softmax(scores(model.net, hidden[rows, before], None), dim=-1)
+    return log_p.gather(1, torch.from_numpy(packed.ids[rows, after])[:, None].to(log_p.device)).mean()

@@ -14,31 +14,50 @@ SPARE = 128  # columns of the cache that are made at once
 
 
 class Reader:
-    """Rows of text, each with the hidden state after its last token. All rows are read at once.
+    """Texts, each with the hidden state after its last token. All are read at once, and those that are the same as one.
 
-    Every token's keys and values stand in the column of its position, whichever read they came with. What fills a short
-    block up stands behind the row's end, where nobody looks and what comes next is written.
+    Texts that began as one are in one row of the cache for as long as they go on alike. Every token's keys and values stand
+    in the column of its position, whichever read they came with. What fills a short block up stands behind the row's end,
+    where nobody looks and what comes next is written.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
         self.cache = Cache(layer_class_to_replicate=partial(_Columns, self))  # type: ignore[arg-type]  # it is only called
-        self.lengths: Tensor | None = None  # [rows] of the texts
+        self.row: list[int] = []  # of each text
+        self.lengths: Tensor | None = None  # [rows]
         self.last: Tensor | None = None  # [rows, width] hidden states
         self.positions: Tensor | None = None  # [rows, tokens] of what is being read
 
     @torch.no_grad()
     def read(self, blocks: Sequence[Sequence[int]]) -> Tensor:
-        """Each row goes on with its block, which may be empty but not at first; the hidden states after it [rows, width]."""
+        """Each text goes on with its block, which may be empty but not at first; the hidden states after [texts, width]."""
         if self.last is None and not all(blocks):
             raise ValueError(
                 "a text begins with at least one token, but a row's first block is empty; give it an opening"
             )
+        was = self.row if self.last is not None else [0] * len(blocks)
+        going = list(zip(was, map(tuple, blocks), strict=True))
+        ways = {way: number for number, way in enumerate(dict.fromkeys(going))}
+        self.row = [ways[way] for way in going]
+        if self.last is not None:
+            self._select([row for row, _ in ways])
+        self._read([block for _, block in ways])
+        return self.hidden
+
+    @property
+    def hidden(self) -> Tensor:
+        """After each text [texts, width]."""
+        assert self.last is not None
+        return self.last[self.row]
+
+    def _read(self, blocks: Sequence[Sequence[int]]) -> None:
+        """Of rows, not of texts."""
         device = self.model.device
         new = torch.tensor([len(block) for block in blocks])
         width = int(new.max())
-        if self.last is not None and width == 0:
-            return self.last
+        if width == 0:
+            return
         ids = torch.zeros(len(blocks), width, dtype=torch.long)
         for row, block in enumerate(blocks):
             ids[row, : len(block)] = torch.tensor(block, dtype=torch.long)
@@ -48,7 +67,7 @@ class Reader:
         columns = torch.arange(int(self.positions.max()) + 1, device=device)
         hidden = self.model.base_model(
             input_ids=ids.to(device),
-            attention_mask=self._mask(columns <= self.positions[:, :, None]),
+            attention_mask=masked(self.model, columns <= self.positions[:, :, None]),
             position_ids=self.positions,
             past_key_values=self.cache,
             use_cache=True,
@@ -56,29 +75,24 @@ class Reader:
         after = hidden[torch.arange(len(blocks), device=device), (new - 1).clamp(min=0)]
         self.last = after if self.last is None else torch.where((new > 0)[:, None], after, self.last)
         self.lengths = before + new
-        return self.last
 
-    def _mask(self, attends: Tensor) -> Tensor:
-        """[rows, 1, tokens, columns] as the model's way of attending wants it: yes and no, or something to be added."""
-        attends = attends[:, None]
-        if self.model.config._attn_implementation != "eager":
-            return attends
-        return torch.zeros_like(attends, dtype=self.model.dtype).masked_fill(
-            ~attends, torch.finfo(self.model.dtype).min
-        )
-
-    def repeat(self, times: int) -> None:
-        """Every row `times` times over: what a group has in common is read once."""
-        assert self.lengths is not None
-        self.keep(torch.arange(len(self.lengths)).repeat_interleave(times).tolist())
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """Only these rows, in this order; one that is named twice goes on in two ways."""
+    def _select(self, rows: list[int]) -> None:
+        """Only these rows of the cache, in this order; one that is named twice goes on in two ways."""
         assert self.lengths is not None
         assert self.last is not None
+        if rows == list(range(len(self.lengths))):
+            return
         index = torch.tensor(rows, device=self.model.device)
         self.cache.batch_select_indices(index)
         self.lengths, self.last = self.lengths[index], self.last[index]
+
+    def repeat(self, times: int) -> None:
+        """Every text `times` times over."""
+        self.row = [row for row in self.row for _ in range(times)]
+
+    def keep(self, texts: Sequence[int]) -> None:
+        """Only these texts, in this order."""
+        self.row = [self.row[text] for text in texts]
 
 
 class _Columns(DynamicLayer):
@@ -103,6 +117,14 @@ class _Columns(DynamicLayer):
         self.keys.scatter_(2, place, key_states)
         self.values.scatter_(2, place, value_states)
         return self.keys[:, :, :columns], self.values[:, :, :columns]
+
+
+def masked(model: PreTrainedModel, attends: Tensor) -> Tensor:
+    """[rows, 1, tokens, columns] as the model's way of attending wants it: yes and no, or something to be added."""
+    attends = attends[:, None]
+    if model.config._attn_implementation != "eager":
+        return attends
+    return torch.zeros_like(attends, dtype=model.dtype).masked_fill(~attends, torch.finfo(model.dtype).min)
 
 
 def _widened(cached: Tensor, columns: int) -> Tensor:

@@ -113,8 +113,7 @@ def test_the_cache_has_read_what_was_said():
     reader = opened()
     said = among(reader, COMMANDS, [len(o) for o in OPENINGS], np.random.default_rng(4).random((3, 8)), 1.0)
     again = Reader(MODEL.net).read([[*o, *s.tokens] for o, s in zip(OPENINGS, said, strict=True)])
-    assert reader.last is not None
-    torch.testing.assert_close(reader.last, again, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(reader.hidden, again, atol=1e-5, rtol=1e-5)
 
 
 def test_freely_up_to_the_end_or_the_most():
@@ -134,8 +133,7 @@ def test_freely_up_to_the_end_or_the_most():
     assert all(len(one.decisions) == most and len(one.tokens) == most + 1 for one in cut)  # the mark is no decision
     check(openings, said, 1.0)
     again = Reader(MODEL.net).read([[*o, *s.tokens] for o, s in zip(openings, said, strict=True)])
-    assert reader.last is not None
-    torch.testing.assert_close(reader.last, again, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(reader.hidden, again, atol=1e-5, rtol=1e-5)
 
 
 def test_freely_wants_noise_for_every_token():

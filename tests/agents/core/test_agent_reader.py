@@ -28,9 +28,8 @@ def test_ragged_reading(dtype, tolerance):
     texts: list[list[int]] = [[] for _ in range(3)]
 
     def check() -> None:
-        assert reader.last is not None
         for row, text in enumerate(texts):
-            torch.testing.assert_close(reader.last[row], alone(model, text), atol=tolerance, rtol=tolerance)
+            torch.testing.assert_close(reader.hidden[row], alone(model, text), atol=tolerance, rtol=tolerance)
 
     def read(least: int) -> None:
         blocks = blocks_of(draw, len(texts), least, 5)
@@ -51,7 +50,7 @@ def test_ragged_reading(dtype, tolerance):
     check()
     for _ in range(3):
         read(0)
-    before = reader.last
+    before = reader.hidden
     assert torch.equal(reader.read([[], [], []]), before)
 
 
@@ -71,10 +70,28 @@ def test_new_texts_of_groups_are_read_as_if_each_alone(drawn):
     texts = [[7, *text] for _, text in drawn]
     reader = reading(model, texts, groups)
     wanted = torch.stack([alone(model, text) for text in texts])
-    torch.testing.assert_close(reader.last, wanted, atol=1e-12, rtol=1e-12)
+    torch.testing.assert_close(reader.hidden, wanted, atol=1e-12, rtol=1e-12)
     more = [[8] * (row % 3) for row in range(len(texts))]
     wanted = torch.stack([alone(model, [*text, *block]) for text, block in zip(texts, more, strict=True)])
     torch.testing.assert_close(reader.read(more), wanted, atol=1e-12, rtol=1e-12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.lists(TEXT, min_size=6, max_size=6), min_size=1, max_size=5), st.randoms(use_true_random=False))
+def test_texts_that_go_on_alike_and_part(steps, chance):
+    model, texts = net(dtype=torch.float64), [[7], [7], [8]]
+    reader = Reader(model)
+    reader.read(texts)
+    assert reader.row == [0, 0, 1]
+    reader.repeat(2)
+    texts = [text for text in texts for _ in range(2)]
+    for step in steps:
+        kept = chance.sample(range(len(texts)), chance.randint(1, len(texts)))
+        reader.keep(kept)
+        texts = [[*texts[text], *more] for text, more in zip(kept, step, strict=False)]
+        wanted = torch.stack([alone(model, text) for text in texts])
+        torch.testing.assert_close(reader.read(step[: len(kept)]), wanted, atol=1e-12, rtol=1e-12)
+        assert len(set(reader.row)) == len(reader.lengths) >= len(set(map(tuple, texts)))
 
 
 def test_what_a_group_begins_with_is_read_once():
@@ -86,6 +103,12 @@ def test_what_a_group_begins_with_is_read_once():
     assert read == [(2, 4)]
     reading(model, [[4, 5, 6, 7], [4, 5, 6, 8, 9], [4, 5, 6]], [0, 0, 0])
     assert read[1:] == [(1, 3), (3, 2)]
+    reader = Reader(model)
+    reader.read([[4, 5]])
+    reader.repeat(4)
+    for blocks, seen in (([[6, 7]] * 4, (1, 2)), ([[8], [9], [8], [9]], (2, 1)), ([[5], [5], [5], [6]], (3, 1))):
+        reader.read(blocks)
+        assert read[-1] == seen
     hook.remove()
 
 

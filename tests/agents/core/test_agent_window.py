@@ -179,7 +179,7 @@ def test_same_noise_same_bytes_whoever_plays_beside():
 
 
 def test_what_a_group_has_in_common_is_read_once():
-    """Where all take the likeliest, a group's prompts are the same at every step: of each task one is read."""
+    """Where all take the likeliest, a group's prompts are the same at every step: one is read for all of them."""
     shapes: list[tuple[int, int]] = []
     hook = MODEL.net.base_model.register_forward_pre_hook(
         lambda module, args, given: shapes.append(tuple(given["input_ids"].shape)), with_kwargs=True
@@ -187,7 +187,9 @@ def test_what_a_group_has_in_common_is_read_once():
     episodes = played(Acting("free", temperature=0.0, most_tokens=2, window=1))
     hook.remove()
     prompts = [rows for rows, width in shapes if width > 2]  # answers are read token by token, the last with its end
-    assert prompts == [len(TASKS)] * len(episodes[0].turns)
+    told = {episode.turns[0].seen for episode in episodes}
+    assert prompts == [len(told)] * len(episodes[0].turns)
+    assert len(told) < len(TASKS)  # two of which are told alike
 
 
 def test_one_step_is_the_same_however_it_is_told():

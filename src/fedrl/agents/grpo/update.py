@@ -14,6 +14,7 @@ from fedrl.agents.grpo.advantages import by_anchor, discounted, group_relative
 from fedrl.agents.grpo.loss import grpo_loss
 from fedrl.agents.likelihood import Sample, likelihood
 from fedrl.agents.models.model import Model, Theta, as_it_came
+from fedrl.agents.packing import batches
 
 
 @dataclass(frozen=True)
@@ -82,21 +83,24 @@ def improve(
     shuffle: np.random.Generator,
     temperature: float = 1.0,
 ) -> Learnt:
-    """Passes over the episodes whose steps have an advantage, minibatch by minibatch. `first` is the reference's theta."""
+    """Passes over the episodes whose steps have an advantage, minibatch by minibatch. `first` is the reference's theta.
+
+    Episodes of a group are in one minibatch, but where it is full: what they have in common is read once.
+    """
     known = advantages(episodes, groups, settings)
     useful = [
-        (sample, row[sample.steps])
-        for episode, row in zip(episodes, known, strict=True)
+        (sample, row[sample.steps], group)
+        for episode, row, group in zip(episodes, known, groups, strict=True)
         if row.any()
         for sample in episode.samples()
         if sample.decisions
     ]
     if not useful:
         return Learnt(theta, state, 0.0)
-    references = _references(model, [sample for sample, _ in useful], first, settings, temperature)
+    references = _references(model, [sample for sample, _, _ in useful], first, settings, temperature)
     losses = []
-    for rows in minibatches(len(useful), settings.epochs, settings.minibatch, shuffle):
-        parts = [[rows[i] for i in part] for part in _batches([useful[i][0] for i in rows], settings.at_once)]
+    for rows in minibatches([group for _, _, group in useful], settings.epochs, settings.minibatch, shuffle):
+        parts = [[rows[i] for i in part] for part in batches([useful[i][0].tokens for i in rows], settings.at_once)]
         weight = 1.0 / sum(len(useful[i][0].decisions) for i in rows)
 
         def loss(part: list[int], weight: float = weight) -> torch.Tensor:
@@ -135,18 +139,7 @@ def _references(
         return []
     found: dict[int, torch.Tensor] = {}
     with as_it_came(model, first):
-        for rows in _batches(samples, settings.at_once):
+        for rows in batches([sample.tokens for sample in samples], settings.at_once):
             log_prob = likelihood(model, [samples[i] for i in rows], temperature).log_prob
             found |= zip(rows, log_prob.split([len(samples[i].decisions) for i in rows]), strict=True)
     return [found[i] for i in range(len(samples))]
-
-
-def _batches(samples: Sequence[Sample], most: int) -> list[list[int]]:
-    """Texts that are about as long together, so that little is filled up, and of at most `most` tokens or alone."""
-    lengths = [sample.decisions[-1].position for sample in samples]
-    batches: list[list[int]] = [[]]
-    for i in sorted(range(len(lengths)), key=lambda i: lengths[i]):
-        if batches[-1] and (len(batches[-1]) + 1) * lengths[i] > most:
-            batches.append([])
-        batches[-1].append(i)
-    return batches
