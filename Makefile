@@ -15,9 +15,9 @@ run: .venv/ready  ## the quickstart: about a minute, ends with a figure
 	$(BIN)/fedrl run
 
 test: .venv/ready check  ## lint, format, types, then every test, on all cores
-	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 --ignore tests/engines/test_ray.py --ignore tests/engines/test_flower.py
+	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 --ignore tests/engines/test_ray.py --ignore tests/engines/test_flower.py --ignore tests/engines/test_flower_agents.py
 	$(BIN)/pytest tests/engines/test_ray.py  # kills actors, and is not to be among the processes of others
-	$(BIN)/pytest tests/engines/test_flower.py  # a SuperLink and two SuperNodes: on their own, they take a minute
+	$(BIN)/pytest tests/engines/test_flower.py tests/engines/test_flower_agents.py  # a SuperLink and two SuperNodes: on their own, they take minutes
 
 check: .venv/ready
 	$(BIN)/ruff check .

@@ -5,11 +5,11 @@ import random
 import shutil
 import subprocess
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from killed_runs import await_and_kill, newest_round
 
 from fedrl.records import log
 
@@ -74,20 +74,10 @@ def check_log(folder: Path) -> None:
     assert seconds == sorted(seconds)
 
 
-def newest_round(folder: Path) -> int:
-    """Of the newest finished checkpoint; -1 if there is none."""
-    return max((int(file.stem.removeprefix("round-")) for file in folder.glob("checkpoint/*.json")), default=-1)
-
-
 def kill(process: subprocess.Popen, folder: Path, *, rounds: int, delay: float) -> bool:
     """Wait until it has got `rounds` rounds further, then `delay` seconds, then kill it. False if it was already done."""
-    goal, limit = newest_round(folder) + rounds, time.monotonic() + 120
-    while process.poll() is None and newest_round(folder) < goal and time.monotonic() < limit:
-        time.sleep(0.001)
-    time.sleep(delay)
-    alive = process.poll() is None
-    process.kill()
-    return alive
+    goal = newest_round(folder) + rounds
+    return await_and_kill(process, lambda: newest_round(folder) >= goal, delay=delay)
 
 
 def test_killed_at_random_instants(start, undisturbed, tmp_path):

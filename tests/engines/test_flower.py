@@ -1,13 +1,6 @@
 """The engine `flower`: the bytes of `one_at_a_time`, through Flower's messages here, and through a real SuperLink."""
 
-import json
-import os
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -21,6 +14,7 @@ from flwr.app import Context, Error, Message, RecordDict
 from flwr.common.serde import message_from_proto, message_to_proto
 from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
+from superlink import Federated, same_rows, superlink
 
 from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fedavg import pavg
@@ -38,7 +32,7 @@ from fedrl.local.ascent import steps_along
 from fedrl.local.reinforce import reinforce
 from fedrl.recipes import recipe, running
 from fedrl.recipes.recipe import Arm, RecipeError
-from fedrl.records import folder, log
+from fedrl.records import folder
 from fedrl.records.measure import exact_return, sampled_return
 from fedrl.selection.participation import uniform
 
@@ -245,74 +239,10 @@ def test_where_the_superlink_is(tmp_path):
     assert engines.engine(engines.Choice("flower", "127.0.0.1:8000"))
 
 
-class Federated:
-    """A SuperLink and SuperNodes on the loopback address; whatever is started is ended by its process id."""
-
-    def __init__(self, home: Path):
-        self.home, self.processes = home, {}
-        programs = str(Path(sys.executable).parent)
-        self.environment = (
-            os.environ
-            | flower.OFFLINE
-            | {
-                "FLWR_HOME": str(home),
-                "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",
-                "PATH": os.pathsep.join([programs, os.environ.get("PATH", "")]),
-            }
-        )
-        self.address = f"127.0.0.1:{free_port()}"
-
-    def start(self, name: str, *words: str) -> None:
-        with (self.home / f"{name}.log").open("wb") as out:
-            self.processes[name] = subprocess.Popen(words, env=self.environment, stdout=out, stderr=out, cwd=self.home)
-
-    def link(self) -> None:
-        host, port = self.address.split(":")
-        words = ("--insecure", "--host", host, "--port", port, "--disable-runtime-dependency-installation")
-        self.start("link", "flower-superlink", *words)
-        until(lambda: answers(host, int(port)), 120)
-
-    def node(self, name: str, clients: str) -> None:
-        words = ("--insecure", "--superlink", self.address, "--port", str(free_port()))
-        self.start(name, "flower-supernode", *words, "--node-config", f'clients="{clients}"')
-
-    def end(self, name: str) -> None:
-        process = self.processes.pop(name)
-        process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
-def answers(host: str, port: int) -> bool:
-    with socket.socket() as one:
-        return one.connect_ex((host, port)) == 0
-
-
-def until(true, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"not within {seconds} s"
-        time.sleep(0.2)
-
-
 @pytest.fixture
 def federated(tmp_path) -> Iterator[Federated]:
-    one = Federated(tmp_path)
-    try:
-        one.link()
+    with superlink(tmp_path) as one:
         yield one
-    finally:
-        for name in reversed(list(one.processes)):
-            one.end(name)
 
 
 def small() -> running.Order:
@@ -329,11 +259,8 @@ def test_over_a_superlink(federated, tmp_path):
     with folder.claim(tmp_path / "here", small().plain(), resume=False) as place:
         running.run(small(), place, engine=one_at_a_time(), warn=print)
     (there,), (here,) = ((tmp_path / name / "arms").iterdir() for name in ("flower", "here"))
-    for file in ("policy.safetensors", "returns.safetensors"):
-        assert (there / file).read_bytes() == (here / file).read_bytes()
-    rows = [[row | {"seconds": 0} for row in log.read(arm / "log.jsonl")] for arm in (there, here)]
-    assert json.dumps(rows[0]) == json.dumps(rows[1])
-    assert np.isfinite(rows[0][-1]["return"])
+    rows = same_rows(there, here)
+    assert np.isfinite(rows[-1]["return"])
 
 
 def test_a_superlink_without_nodes(federated, tmp_path):

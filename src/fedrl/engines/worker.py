@@ -141,15 +141,21 @@ def main(descriptor: int) -> None:
             except (EOFError, OSError):
                 os._exit(0)  # the main process is gone, so nobody wants what is being computed
 
+    def answer(words: bytes) -> None:
+        try:
+            connection.send_bytes(words)
+        except OSError:  # as above
+            os._exit(0)
+
     threading.Thread(target=listen, daemon=True).start()
     worker = Worker(json.loads(inbox.get()))
-    connection.send_bytes(worker.ready())
+    answer(worker.ready())
     while True:
         match json.loads(inbox.get()):
             case ["learn", run]:
                 worker.learn(run, inbox.get())
             case ["work", run, exchange]:
-                connection.send_bytes(worker.work(run, exchange, inbox.get(), inbox.get(), inbox.get()))
+                answer(worker.work(run, exchange, inbox.get(), inbox.get(), inbox.get()))
             case ["forget", run]:
                 worker.forget(run)
             case ["stop"]:

@@ -16,6 +16,7 @@ class Config:
     application: str = "webshop"  # "webshop" or "household" (ALFWorld)
     model: str = "pocket"  # "pocket", "smollm2", one of `MODELS`, a folder, or a name on the hub
     rank: int = 8  # of the adapters of a model other than `pocket`; 0: all its parameters are trained (paper)
+    layers: int = 12  # the last ones, which have adapters; 0: all have
     threads: int = 1  # of each worker process
     decode: str = "commands"  # "commands": one of the admissible; "free" (paper): any words, the action in its tags
     answer: int = 64  # tokens of a free answer, at most (paper: 512)

@@ -22,7 +22,6 @@ from fedrl.recipes.recipe import RecipeError
 
 DEMONSTRATIONS = {"webshop": 1000, "household": 3000}  # after which `pocket` wins some of its tasks, not all
 PASSES = {"household": 2}  # over these; once elsewhere
-LAYERS = 12  # the last ones, on which adapters are
 STEPS_AT_ONCE = 64  # of which a minibatch has so many where each is a text of its own, as released
 
 
@@ -77,7 +76,7 @@ def _large(config: Config, settings: Settings, window: int | None) -> Spec:
     listed = config.application == "household" or config.pages == "text"  # other pages show what can be clicked
     return Pretrained(
         MODELS.get(config.model, config.model),
-        Lora(config.rank, 2 * config.rank, layers=LAYERS) if config.rank else None,
+        Lora(config.rank, 2 * config.rank, layers=config.layers) if config.rank else None,
         FREE if config.decode == "free" else SYSTEM,
         threads=config.threads,
         warm=Warm(settings, config.warm, window=window) if config.warm else None,

@@ -29,6 +29,10 @@ Panels = dict[str, dict[str, Config]]
 def panels(config: Config) -> Panels:
     """The arms of each panel; the config itself is in all of them under one name or another."""
     total = config.rounds * config.local_epochs
+    if min(len(set(config.samples)), len(set(config.epochs))) < 2:
+        raise RecipeError(
+            f"samples and epochs want at least two values each, to be compared, got {config.samples} and {config.epochs}"
+        )
     if uneven := [e for e in config.epochs if total % e]:
         raise RecipeError(
             f"{total} epochs in all (rounds x local_epochs) cannot be rounds of {uneven[0]}; change rounds or epochs"
