@@ -65,4 +65,5 @@ def test_language_agents_over_a_superlink(tmp_path):
     assert all("lora" in name for name in theta)
     assert any(value.any() for name, value in theta.items() if "lora_B" in name)  # which are zero at first
     assert rows[-1]["bytes_up"] == 2 * sum(value.nbytes for value in theta.values())
+    assert 0 < rows[-1]["train/factors_off"] < 1
     assert [row["round"] for row in rows if "return" in row] == [0, 1]

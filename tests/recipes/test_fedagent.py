@@ -147,6 +147,7 @@ def test_wrong_settings():
     for overrides, wanted in (
         ({"application": "chess"}, "application is webshop or household, got 'chess'"),
         ({"partition": "by mood"}, "partition is uniform, preference, coverage or hardness, got 'by mood'"),
+        ({"mean": "of all"}, "mean is of factors or of products, got 'of all'"),
         ({"decode": "free"}, "who imitates demonstrations learns commands, not the tags .* set decode=commands"),
         ({"decode": "free", "model": "smollm2"}, "or warm=0 and a model other than pocket"),
     ):

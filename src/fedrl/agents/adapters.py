@@ -17,13 +17,13 @@ from fedrl.trees import Tree
 from fedrl.types import Algorithm, Cohort, Metrics
 
 
-def of_products(method: Method) -> Method:
+def of_products(method: Method, *, used: bool = True) -> Method:
     """`method` (federated averaging of adapters) whose server averages what the adapters do, B A, instead of A and B.
 
     The mean of c clients' products has rank up to c r; the best approximation of rank r is kept (by singular values). The
     log says how far the usual mean would have been from the exact one ("factors_off"), and this one ("rank_off"), both as
-    shares of the exact one's norm. Parameters that are no adapters are averaged as ever. Uploads must come as they are:
-    a channel that hides them from the server leaves nothing to multiply.
+    shares of how far the exact one moved in this round; with `used=False` it only says so. Parameters that are no adapters
+    are averaged as ever. Uploads must come as they are: a channel that hides them leaves nothing to multiply.
     """
 
     def build(federation: Federation) -> Algorithm:
@@ -52,10 +52,11 @@ def of_products(method: Method) -> Method:
                 A, B = (server.theta[name][None] + came[1][name] for name in (a, b))
                 theta[a], theta[b] = _cut(A, B, weight)
                 exact = jnp.einsum("k,kmr,krn->mn", weight, B, A)
-                off.append([_apart(exact, tree[b] @ tree[a]) for tree in (usual.theta, theta)] + [jnp.sum(exact**2)])
-            factors, rank, exact = jnp.sum(jnp.asarray(off), axis=0)
-            share = {"factors_off": (factors / exact) ** 0.5, "rank_off": (rank / exact) ** 0.5}
-            return usual._replace(theta=theta), seen | share
+                off.append([_apart(exact, tree[b] @ tree[a]) for tree in (usual.theta, theta, server.theta)])
+            factors, rank, moved = jnp.sum(jnp.asarray(off), axis=0)
+            moved = jnp.maximum(moved, jnp.finfo(moved.dtype).tiny)  # nobody may have learnt anything
+            share = {"factors_off": (factors / moved) ** 0.5, "rank_off": (rank / moved) ** 0.5}
+            return usual._replace(theta=theta) if used else usual, seen | share
 
         return algorithm._replace(init=init, exchanges=(*before, train._replace(combine=combine, receive=receive)))
 

@@ -63,8 +63,14 @@ def test_a_round(tmp_path):
     look = held_out(SPEC, WORLD_OF_COLOURS, [20, 21])
     runs = {
         name: fedrl.train(method, clients, rounds=2, engine=one_at_a_time(), measure=look)
-        for name, method in {"usual": fedavg(learner), "exact": of_products(fedavg(learner))}.items()
+        for name, method in {
+            "usual": fedavg(learner),
+            "exact": of_products(fedavg(learner)),
+            "looked at": of_products(fedavg(learner), used=False),
+        }.items()
     }
+    for name, value in runs.pop("looked at").theta.items():
+        np.testing.assert_array_equal(value, runs["usual"].theta[name])
     row = runs["exact"].rows[-1]
     assert 0.0 < row["train/rank_off"] <= row["train/factors_off"]
     a = next(name for name in runs["exact"].theta if "lora_A" in name)

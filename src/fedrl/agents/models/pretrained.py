@@ -37,6 +37,7 @@ class Warm:
     rate: float = 5e-4
     minibatch: int = 4  # texts
     window: int | None = None  # how they are told, as in `episodes.Acting`
+    threads: int = 2  # of the one process that does it, before any worker begins
     seed: int = 0
 
 
@@ -113,9 +114,9 @@ def _warmed(spec: Pretrained) -> Theta:
     assert warm is not None
     words = (
         f"{VERSION} {identity(spec.name)} {spec.lora} {spec._plan().dtype} {shared.device()} {spec.system!r} "
-        f"{spec.threads} {spec.checkpointing} {spec.shows_commands} {type(warm.application).__name__} {asdict(warm)}"
+        f"{spec.checkpointing} {spec.shows_commands} {type(warm.application).__name__} {asdict(warm)}"
     )
-    place = kept("warm", words, partial(_make, replace(spec, warm=None), warm))
+    place = kept("warm", words, partial(_make, replace(spec, warm=None, threads=warm.threads), warm))
     return theta_in(place, {name: np.zeros(shape, np.float32) for name, shape in spec._shapes().items()})
 
 

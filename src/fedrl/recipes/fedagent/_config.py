@@ -17,6 +17,7 @@ class Config:
     model: str = "pocket"  # "pocket", "smollm2", one of `MODELS`, a folder, or a name on the hub
     rank: int = 8  # of the adapters of a model other than `pocket`; 0: all its parameters are trained (paper)
     layers: int = 12  # the last ones, which have adapters; 0: all have
+    mean: str = "factors"  # of adapters: of their factors (usual), or of their "products", cut to the rank again
     threads: int = 1  # of each worker process
     decode: str = "commands"  # "commands": one of the admissible; "free" (paper): any words, the action in its tags
     answer: int = 64  # tokens of a free answer, at most (paper: 512)
@@ -39,6 +40,7 @@ class Config:
     rounds: int = 10  # T
     tasks: int = 8  # a local epoch: so many tasks,
     group: int = 8  # and so many episodes of each
+    minibatch: int = 16  # texts in a step: episodes, or with a window steps (64, as released)
     rate: float = 3e-4  # 1e-6 for all parameters of a large model (paper)
     beta: float = 0.01  # of the KL to the model as it came
     reward: str = "score"  # "score", or "success" (paper): 10 for a won task, else 0
@@ -58,6 +60,7 @@ PAPER_SIZE: dict[str, Any] = {
     "decode": "free",
     "answer": 512,
     "window": 2,
+    "minibatch": 64,
     "pages": "text",
     "warm": 0,
     "rate": 1e-6,

@@ -22,7 +22,6 @@ from fedrl.recipes.recipe import RecipeError
 
 DEMONSTRATIONS = {"webshop": 1000, "household": 3000}  # after which `pocket` wins some of its tasks, not all
 PASSES = {"household": 2}  # over these; once elsewhere
-STEPS_AT_ONCE = 64  # of which a minibatch has so many where each is a text of its own, as released
 
 
 class Pieces(NamedTuple):
@@ -41,14 +40,15 @@ def pieces(config: Config) -> Pieces:
             "who imitates demonstrations learns commands, not the tags of a free answer; set decode=commands, or warm=0 "
             "and a model other than pocket"
         )
+    if config.mean not in ("factors", "products"):
+        raise RecipeError(f"mean is of factors or of products, got {config.mean!r}")
     settings = _application(config)
-    grpo = Grpo(reward=config.reward, beta=config.beta)
     return Pieces(
         settings,
         _small(config, settings, window) if config.model == "pocket" else _large(config, settings, window),
         acting,
         replace(acting, temperature=HOW.temperature),
-        grpo if window is None else replace(grpo, minibatch=STEPS_AT_ONCE),
+        Grpo(reward=config.reward, beta=config.beta, minibatch=config.minibatch),
     )
 
 

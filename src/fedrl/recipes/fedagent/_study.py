@@ -77,6 +77,7 @@ class Study:
         self, lists: list[np.ndarray], per_round: int, local_epochs: int, rounds: int, *, look: bool = False
     ) -> Arm:
         """`look`: every client also says how good its own model is when it has trained, for the log."""
+        from fedrl.agents.adapters import of_products
         from fedrl.agents.evaluation import held_out, success
         from fedrl.agents.learner import grpo
         from fedrl.agents.tasks import federation
@@ -95,8 +96,11 @@ class Study:
         among = everyone() if per_round == len(lists) else uniform(per_round)
         chunks = min(2, len(lists))
         every = max(1, config.every * config.local_epochs // local_epochs)
+        method = fedavg(learner, selection=_watched(among)) if look else fedavg(learner, participation=among)
+        if config.model != "pocket" and config.rank:
+            method = of_products(method, used=config.mean == "products")
         return Arm(
-            fedavg(learner, selection=_watched(among)) if look else fedavg(learner, participation=among),
+            method,
             federation(world, lists),
             rounds,
             processes(),
