@@ -55,6 +55,16 @@ def test_the_limit_cuts_and_nonsense_does_nothing():
     assert not truncated
 
 
+def test_help_is_answered_but_not_offered():
+    env = HouseholdEnv(GAMES)
+    _, info = env.reset(options={"task": 1})
+    assert "help" not in info["admissible_commands"]
+    assert {"look", "inventory"} <= set(info["admissible_commands"])
+    text, _, _, _, after = env.step("help")
+    assert "Available commands" in text
+    assert after["admissible_commands"] == info["admissible_commands"]
+
+
 def test_the_seed_draws_the_game():
     env = HouseholdEnv(GAMES)
     drawn = [env.reset(seed=seed)[1]["task"] for seed in range(20)]

@@ -30,6 +30,8 @@ class Player(Protocol):
 class HouseholdEnv(gymnasium.Env[str, str]):
     """One game at a time. Winning pays 1 and ends it, `step_limit` steps cut it; a command not admitted does nothing.
 
+    "help" is answered, at length, but as in the paper's release it is not among the commands that are offered.
+
     `reset(options={"task": i})` opens game i, else one is drawn. `player` is "twin" or "alfworld".
     """
 
@@ -75,7 +77,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
     def _info(self, player: Player) -> dict[str, Any]:
         game = self.games[self._task]
         return {
-            "admissible_commands": player.admissible,
+            "admissible_commands": [command for command in player.admissible if command != "help"],
             "won": player.won,
             "score": float(player.won),
             "goal": game.sentence,

@@ -18,7 +18,7 @@ from fedrl.agents.partitions.draws import at
 from fedrl.keys import Key
 from fedrl.records.tensors import write_atomically
 
-VERSION = 2  # of what making one does: another number makes them anew
+VERSION = 3  # of what making one does: another number makes them anew
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from fedrl.keys import Key
 FREE = "You act in a text world."  # to one that speaks freely: how it is to answer is said with what is seen
 SYSTEM = f"{FREE} Answer with one of the actions you can take, and nothing else."
 DTYPES = ("auto", "float32", "bfloat16")
-VERSION = 2  # of what a warm start does: another number makes them anew
+VERSION = 3  # of what a warm start does: another number makes them anew
 
 
 @dataclass(frozen=True)
