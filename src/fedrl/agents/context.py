@@ -8,6 +8,7 @@ The pieces around what is seen and said come from the model's own chat template 
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from transformers import PreTrainedTokenizerBase
@@ -89,7 +90,7 @@ class Teller(NamedTuple):
 
     def command(self, text: str) -> list[int]:
         """With the mark of its end, which is one token that no command contains."""
-        return [*self.tokens(text), self.end]
+        return [*_spelt(self, text), self.end]
 
     @property
     def end(self) -> int:
@@ -102,3 +103,9 @@ class Teller(NamedTuple):
 
     def _options(self, commands: Sequence[str]) -> str:
         return f"You can: {', '.join(commands)}" if self.wording.shows_commands else ""
+
+
+@lru_cache(maxsize=1 << 15)
+def _spelt(teller: Teller, text: str) -> tuple[int, ...]:
+    """Commands come again and again."""
+    return tuple(teller.tokens(text))
