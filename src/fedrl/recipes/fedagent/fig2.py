@@ -13,7 +13,7 @@ from fedrl.recipes.recipe import Arm, Claim, Outcome
 
 PAPER = "FedAgent (paper 002), Figure 2"
 SHOWS = "how do the server's model and its clients' own models get better, round by round?"
-MINUTES = 25.0
+MINUTES = 9.0
 SEEDS = 2
 PAPER_SEEDS = 3
 
