@@ -51,8 +51,7 @@ def of_products(method: Method, *, used: bool = True) -> Method:
                 b = a.replace("lora_A", "lora_B")
                 A, B = (server.theta[name][None] + came[1][name] for name in (a, b))
                 theta[a], theta[b] = _cut(A, B, weight)
-                exact = jnp.einsum("k,kmr,krn->mn", weight, B, A)
-                off.append([_apart(exact, tree[b] @ tree[a]) for tree in (usual.theta, theta, server.theta)])
+                off.append([_apart(A, B, weight, tree[a], tree[b]) for tree in (usual.theta, theta, server.theta)])
             factors, rank, moved = jnp.sum(jnp.asarray(off), axis=0)
             moved = jnp.maximum(moved, jnp.finfo(moved.dtype).tiny)  # nobody may have learnt anything
             share = {"factors_off": (factors / moved) ** 0.5, "rank_off": (rank / moved) ** 0.5}
@@ -66,8 +65,7 @@ def of_products(method: Method, *, used: bool = True) -> Method:
 def _cut(A: Array, B: Array, weight: Array) -> tuple[Array, Array]:
     """Factors of the best approximation of rank r to sum_k w_k B_k A_k; A [c, r, n], B [c, m, r]."""
     rank = A.shape[1]
-    left = jnp.concatenate(list(weight[:, None, None] * B), axis=1)  # [m, c r]
-    right = jnp.concatenate(list(A), axis=0)  # [c r, n]
+    left, right = _sum(A, B, weight)
     q_left, r_left = jnp.linalg.qr(left)
     q_right, r_right = jnp.linalg.qr(right.T)
     u, s, v = jnp.linalg.svd(r_left @ r_right.T)
@@ -75,8 +73,17 @@ def _cut(A: Array, B: Array, weight: Array) -> tuple[Array, Array]:
     return root[:, None] * (v[:rank] @ q_right.T), (q_left @ u[:, :rank]) * root[None, :]
 
 
-def _apart(one: Array, other: Array) -> Array:
-    return jnp.sum((one - other) ** 2)
+def _sum(A: Array, B: Array, weight: Array) -> tuple[Array, Array]:
+    """[m, c r] and [c r, n], whose product is sum_k w_k B_k A_k."""
+    return jnp.concatenate(list(weight[:, None, None] * B), axis=1), jnp.concatenate(list(A), axis=0)
+
+
+def _apart(A: Array, B: Array, weight: Array, a: Array, b: Array) -> Array:
+    """|sum_k w_k B_k A_k - b a|^2 by the factors alone: a product has as many entries as the model's own matrix."""
+    left, right = _sum(A, B, weight)
+    r_left = jnp.linalg.qr(jnp.concatenate([left, -b], axis=1), mode="r")
+    r_right = jnp.linalg.qr(jnp.concatenate([right, a], axis=0).T, mode="r")
+    return jnp.sum((r_left @ r_right.T) ** 2)
 
 
 def _few(theta: Theta) -> str:

@@ -1,6 +1,5 @@
 """`fedrl evaluate`: what the learnt policies earn client by client, in episodes that training never saw."""
 
-import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from fedrl.recipes import finished, running
 from fedrl.recipes.finished import Finished
 from fedrl.recipes.recipe import RecipeError
 from fedrl.records.measure import exact_return, sampled_return
-from fedrl.records.tensors import write_atomically
 
 EPISODES = 20  # of each client, where nobody says
 QUANTILES = (10, 25, 50, 75, 90)  # per cent of clients
@@ -45,8 +43,7 @@ def evaluate(path: Path, *, episodes: int | None, arm: str | None, seed: int, as
     figure = dots.draw(found, path / "figures" / "evaluation.png", title=title)
     arms = {name: {"how": ways[name]} | numbers[name] | {"returns": found[name]} for name in found}
     content = {"run": path, "recipe": order.recipe, "seed": seed, "arms": arms, "figure": figure}
-    file = path / "evaluation.json"
-    write_atomically(file, (json.dumps(output.plain(content), indent=1, allow_nan=False) + "\n").encode())
+    file = output.written(path / "evaluation.json", content)
     if as_json:
         output.emit(content | {"file": file})
         return

@@ -1,6 +1,5 @@
 """`fedrl evaluate` of language agents: success and score on held-out tasks, each played anew."""
 
-import json
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from fedrl.cli import output
 from fedrl.recipes import judging
 from fedrl.recipes.finished import Finished
 from fedrl.recipes.running import Order
-from fedrl.records.tensors import write_atomically
 
 HOW = "share of the held-out tasks that are won, each played {episodes} with other draws than in training"
 RATES = ("return", "score")  # in the log; readers see the first as success
@@ -30,8 +28,7 @@ def evaluate(order: Order, path: Path, loaded: dict[str, Finished], *, episodes:
         name: {kind: _summary(values) for kind, values in kinds.items()} | {"how": how} for name, kinds in found.items()
     }
     content = {"run": path, "recipe": order.recipe, "seed": seed, "episodes": episodes, "arms": arms}
-    file = path / "evaluation.json"
-    write_atomically(file, (json.dumps(output.plain(content), indent=1, allow_nan=False) + "\n").encode())
+    file = output.written(path / "evaluation.json", content)
     if as_json:
         output.emit(content | {"file": file})
         return

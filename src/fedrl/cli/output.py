@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedrl.recipes.recipe import Claim
+from fedrl.records.tensors import write_atomically
 
 MARKS = {"holds": ("✓", "green"), "does not hold": ("✗", "red"), "undecided": ("?", "yellow")}
 WIDE = 120  # where the output goes to a file or a pipe, which have no width of their own
@@ -72,6 +73,12 @@ def claims(console: Console, found: list[Claim], *, numbers: bool) -> None:
 def emit(content: Any) -> None:
     """`content` as JSON on stdout."""
     print(json.dumps(plain(content), indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def written(file: Path, content: Any) -> Path:
+    """`content` as JSON in `file`."""
+    write_atomically(file, (json.dumps(plain(content), indent=1, allow_nan=False) + "\n").encode())
+    return file
 
 
 def plain(value: Any) -> Any:

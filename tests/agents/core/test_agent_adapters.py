@@ -7,7 +7,7 @@ import torch
 from tiny_agents import WORLD_OF_COLOURS, Tiny
 
 import fedrl
-from fedrl.agents.adapters import _cut, of_products
+from fedrl.agents.adapters import _apart, _cut, of_products
 from fedrl.agents.evaluation import held_out
 from fedrl.agents.grpo.update import Grpo
 from fedrl.agents.learner import grpo
@@ -41,6 +41,14 @@ def test_best_approximation_of_the_rank():
     assert np.linalg.norm(b @ a - exact) == pytest.approx(np.linalg.norm(s[2:]), rel=1e-4)
     usual = np.einsum("k,kmr->mr", weight, B) @ np.einsum("k,krn->rn", weight, A)
     assert np.linalg.norm(usual - exact) > np.linalg.norm(b @ a - exact)
+
+
+def test_how_far_apart_without_the_products():
+    A, B = factors(4)
+    a, b = (x[0] for x in factors(5))
+    weight = np.array([0.5, 0.3, 0.2], np.float32)
+    wanted = np.sum((np.einsum("k,kmr,krn->mn", weight, B, A) - b @ a) ** 2)
+    assert float(_apart(A, B, jnp.asarray(weight), a, b)) == pytest.approx(wanted, rel=1e-5)
 
 
 def test_one_client_keeps_what_it_does():
