@@ -17,14 +17,8 @@ from fedrl.agents.partitions.draws import at
 from fedrl.records.tensors import write_atomically
 
 Won = dict[int, float]  # task -> the share of its episodes that were won
-DECIDING = (
-    "theta",
-    "decode",
-    "temperature",
-    "window",
-    "episodes",
-    "seed",
-)  # with the application: what labels follow from
+# With the application, what labels follow from:
+DECIDING = ("theta", "decode", "temperature", "window", "most_tokens", "episodes", "seed")
 
 
 class LabelsError(ValueError):
@@ -58,6 +52,7 @@ def label(
         "decode": acting.decode,
         "temperature": acting.temperature,
         "window": acting.window,
+        "most_tokens": acting.most_tokens if acting.decode == "free" else None,
         "episodes": episodes,
         "seed": seed,
         "by": by or {},

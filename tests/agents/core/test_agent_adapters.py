@@ -47,7 +47,7 @@ def test_how_far_apart_without_the_products():
     A, B = factors(4)
     a, b = (x[0] for x in factors(5))
     weight = np.array([0.5, 0.3, 0.2], np.float32)
-    wanted = np.sum((np.einsum("k,kmr,krn->mn", weight, B, A) - b @ a) ** 2)
+    wanted = float(np.sum((np.einsum("k,kmr,krn->mn", weight, B, A) - np.asarray(b @ a)) ** 2))
     assert float(_apart(A, B, jnp.asarray(weight), a, b)) == pytest.approx(wanted, rel=1e-5)
 
 
