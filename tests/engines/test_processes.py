@@ -71,6 +71,22 @@ def test_simulators(lakes, workers):
     assert within(60, lambda: end_state(LAKE, processes(workers), where, sampled_return(2), rounds=30)) == exact
 
 
+def test_seeds_of_one_client(tmp_path):
+    """Two seeds of a federation with one client are two workers' work."""
+
+    def make_env(client: int) -> gym.Env:
+        (tmp_path / str(os.getpid())).touch()
+        return gym.make("FrozenLake-v1")
+
+    def end(engine):
+        return end_state(pavg(**STEPS, **SAMPLING), engine, frozen_lakes(1, make_env), sampled_return(2), rounds=3)
+
+    exact = end(one_at_a_time())
+    assert [int(path.name) for path in tmp_path.iterdir()] == [os.getpid()]
+    assert within(60, lambda: end(processes(2))) == exact
+    assert {path.name for path in tmp_path.iterdir()} >= {str(hand.process.pid) for hand in module._places[2].hands}
+
+
 def test_killed_at_any_instant(lakes):
     """Ten kills in thirty rounds, some while a worker is still starting: same bytes, and no waiting for ever."""
     where, exact = lakes

@@ -1,4 +1,7 @@
-"""The loop that `one_at_a_time`, `processes` and `ray` share: all of a run but where a cohort's clients do their work."""
+"""The loop that `one_at_a_time`, `processes`, `ray` and `flower` share: all of a run but where clients do their work.
+
+The seeds of a run go from exchange to exchange together, so that workers without work in one seed have some in another.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -19,11 +22,23 @@ from fedrl.trees import Tree
 from fedrl.types import Algorithm, Client, Cohort, Exchange, Metrics, Server
 
 
+class Asked(NamedTuple):
+    """What one seed's cohort is asked to do in an exchange."""
+
+    seed: Key  # of the run; worlds are drawn from it
+    server: Server
+    rows: Client  # a stack, as the cohort
+    cohort: Cohort
+    key: Key  # of the exchange
+
+
+Answer = tuple[Tree, Tree, Array]  # stacks of uploads, memories, environment steps, as the cohort
+
+
 class Crew(NamedTuple):
     """Those who do the clients' work of one run."""
 
-    # (exchange, server, stack of clients, cohort, key) -> stacks of uploads, memories, environment steps, as the cohort
-    perform: Callable[[Exchange, Server, Client, Cohort, Key], tuple[Tree, Tree, Array]]
+    perform: Callable[[Exchange, Sequence[Asked]], Sequence[Answer]]  # an answer for every seed
     close: Callable[[], None] = lambda: None
 
 
@@ -41,62 +56,74 @@ def driven(hire: Callable[[tuple[Exchange, ...]], Crew]) -> Engine:
         enrol = jax.jit(lambda key: federation.enrol(shared, key, algorithm))
         unmeasured = _unmeasured(measure, federation, shared)
 
-        def exchange_once(exchange: Exchange, state: State, key: Key) -> tuple[State, Metrics]:
-            choose, server_part = halves[exchange.name]
+        def ask(exchange: Exchange, state: State, key: Key) -> Asked:
             key = keys.of(key, exchange.name)
-            asked = choose(state.server, keys.of(key, "choose"))
-            rows = rows_of(state.clients, asked.ids)
+            cohort = halves[exchange.name][0](state.server, keys.of(key, "choose"))
+            return Asked(state.key, state.server, rows_of(state.clients, cohort.ids), cohort, key)
+
+        def take(exchange: Exchange, state: State, asked: Asked, answer: Answer, scene: Tree) -> tuple[State, Metrics]:
+            uploads, memory, env_steps = answer
+            server, seen = halves[exchange.name][1](state.server, uploads, asked.cohort, asked.key)
+            clients = state.clients.keeping(asked.cohort, memory)._replace(scene=scene)
+            return State(state.key, server, clients), _named(exchange, seen, asked.cohort, env_steps)
+
+        def exchange_all(exchange: Exchange, states: list[State], *at: Any) -> tuple[list[State], list[Metrics]]:
+            """One exchange of every seed; its randomness is at the address `at` under the seed's key."""
+            asked = [ask(exchange, state, keys.of(state.key, *at) if at else state.key) for state in states]
+            scenes = [state.clients.scene for state in states]
             if exchange.name in in_step:
-                uploads, memory, env_steps, scene = in_step[exchange.name](
-                    state.server, rows, state.clients.scene, asked, key
-                )
+                meet = in_step[exchange.name]
+                met = [meet(a.server, a.rows, scene, a.cohort, a.key) for a, scene in zip(asked, scenes, strict=True)]
+                answers, scenes = [one[:3] for one in met], [one[3] for one in met]
             else:
-                uploads, memory, env_steps = crew.perform(exchange, state.server, rows, asked, key)
-                scene = state.clients.scene
-            server, seen = server_part(state.server, uploads, asked, key)
-            clients = state.clients.keeping(asked, memory)._replace(scene=scene)
-            return State(state.key, server, clients), _named(exchange, seen, asked, env_steps)
+                answers = list(crew.perform(exchange, asked))
+            ends = [take(exchange, *one) for one in zip(states, asked, answers, scenes, strict=True)]
+            return [state for state, _ in ends], [seen for _, seen in ends]
 
-        def begin(seed: int) -> tuple[State, Metrics]:
-            key = keys.of_seed(seed)
-            state = State(key, create(keys.of(key, "init")), enrol(key))
-            metrics: Metrics = {}
-            for exchange in algorithm.opening:
-                state, seen = exchange_once(exchange, state, keys.of(key, "opening"))
-                metrics |= seen
-            return state, metrics
-
-        def one_round(state: State, number: int) -> tuple[State, Metrics]:
-            metrics: Metrics = {}
-            for exchange in algorithm.exchanges:
-                state, seen = exchange_once(exchange, state, keys.of(state.key, "round", number))
-                metrics |= seen
-            if (number + 1) % every == 0:
-                return state, metrics | exchange_once(measure, state, state.key)[1]
-            return state, metrics | unmeasured(state)
+        def one_after_the_other(
+            exchanges: tuple[Exchange, ...], states: list[State], *at: Any
+        ) -> tuple[list[State], list[Metrics]]:
+            metrics: list[Metrics] = [{} for _ in states]
+            for exchange in exchanges:
+                states, seen = exchange_all(exchange, states, *at)
+                metrics = _joined(metrics, seen)
+            return states, metrics
 
         def init(seeds: Sequence[int]) -> tuple[State, Metrics]:
-            return stacked([begin(seed) for seed in seeds])
+            begun = [keys.of_seed(seed) for seed in seeds]
+            states = [State(key, create(keys.of(key, "init")), enrol(key)) for key in begun]
+            return _stacks(*one_after_the_other(algorithm.opening, states, "opening"))
+
+        def one_round(states: list[State], number: int) -> tuple[list[State], list[Metrics]]:
+            states, metrics = one_after_the_other(algorithm.exchanges, states, "round", number)
+            due = (number + 1) % every == 0
+            seen = exchange_all(measure, states)[1] if due else [unmeasured(state) for state in states]
+            return states, _joined(metrics, seen)
 
         def advance(state: State, first: int, rounds: int) -> tuple[State, Metrics]:
-            ends = []
-            for one in unstacked(state):
-                seen = []
-                for number in range(first, first + rounds):
-                    one, metrics = one_round(one, number)
-                    seen.append(metrics)
-                ends.append((one, stacked(seen)))
-            return stacked(ends)
+            states, seen = unstacked(state), []
+            for number in range(first, first + rounds):
+                states, metrics = one_round(states, number)
+                seen.append(metrics)
+            return _stacks(states, [stacked(list(of_one)) for of_one in zip(*seen, strict=True)])
 
         return Play(
             init=init,
             advance=advance,
-            measure=lambda state: stacked([exchange_once(measure, one, one.key)[1] for one in unstacked(state)]),
+            measure=lambda state: stacked(exchange_all(measure, unstacked(state))[1]),
             most=8,
             close=crew.close,
         )
 
     return build
+
+
+def _joined(some: list[Metrics], more: list[Metrics]) -> list[Metrics]:
+    return [one | other for one, other in zip(some, more, strict=True)]
+
+
+def _stacks(states: list[State], metrics: list[Metrics]) -> tuple[State, Metrics]:
+    return stacked(states), stacked(metrics)
 
 
 def stacked(items: list) -> Any:

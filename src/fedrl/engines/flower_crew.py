@@ -7,22 +7,19 @@ Work is a pure function of what is sent, so an organisation that was lost and ca
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
-from jax import Array
 
 from fedrl.engines import client_work
 from fedrl.engines.crew import KINDS, MOST_DEATHS
-from fedrl.engines.driver import Crew, row
+from fedrl.engines.driver import Answer, Asked, Crew, row
 from fedrl.engines.flower_messages import about, arrays, clients_of, looked_at, named, tree
-from fedrl.keys import Key
-from fedrl.trees import Tree
-from fedrl.types import Client, Cohort, Exchange, Server
+from fedrl.types import Exchange
 
 LOOK = 0.2  # seconds between looks for answers
 # Flower's codes for what asking again does not mend
@@ -132,19 +129,20 @@ def _checked(content: RecordDict, node: int) -> RecordDict:
     return content
 
 
-def crew(nodes: Organisations, words: dict[str, str], seed: Callable[[], Key]) -> Crew:
-    """`words` name the recipe, its settings and the arm; `seed()` is the key of the seed that is being played."""
+def crew(nodes: Organisations, words: dict[str, str]) -> Crew:
+    """`words` name the recipe, its settings and the arm. One seed is asked for after the other."""
 
-    def perform(exchange: Exchange, server: Server, rows: Client, cohort: Cohort, key: Key) -> tuple[Tree, Tree, Array]:
+    def one_seed(exchange: Exchange, asked: Asked) -> Answer:
+        seed, server, rows, cohort, key = asked
         ids = np.asarray(cohort.ids).tolist()
         common = arrays(
-            looked_at(exchange.send, server) | named("cohort", cohort) | named("key", key) | named("seed", seed())
+            looked_at(exchange.send, server) | named("cohort", cohort) | named("key", key) | named("seed", seed)
         )
 
         def content(slots: list[int]) -> RecordDict:
             memory = arrays(named("memory", jax.tree.map(lambda x: x[np.array(slots)], rows.memory)))
-            asked = ConfigRecord({**words, "exchange": exchange.name, "slots": slots})
-            return RecordDict({"asked": asked, "arrays": ArrayRecord(common | memory)})
+            which = ConfigRecord({**words, "exchange": exchange.name, "slots": slots})
+            return RecordDict({"asked": which, "arrays": ArrayRecord(common | memory)})
 
         one = client_work.shapes(exchange, server, row(rows, 0), cohort, cohort.ids[0], key)
         order, stacks = [], []
@@ -153,5 +151,8 @@ def crew(nodes: Organisations, words: dict[str, str], seed: Callable[[], Key]) -
             order += slots
             stacks.append(tree(answer.array_records["answer"], "done", like))
         return jax.tree.map(lambda *parts: jnp.concatenate(parts)[np.argsort(order)], *stacks)
+
+    def perform(exchange: Exchange, seeds: Sequence[Asked]) -> list[Answer]:
+        return [one_seed(exchange, asked) for asked in seeds]
 
     return Crew(perform)
