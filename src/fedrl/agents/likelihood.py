@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fedrl.agents.decoding import Decision
+from fedrl.agents.models.below import Below
 from fedrl.agents.models.model import Model
 from fedrl.agents.packing import Packed, pack
 from fedrl.agents.reader import masked, scores
@@ -30,21 +31,28 @@ class Likelihood(NamedTuple):
 
 
 def likelihood(
-    model: Model, samples: Sequence[Sample], temperature: float = 1.0, *, language: bool = False
+    model: Model,
+    samples: Sequence[Sample],
+    temperature: float = 1.0,
+    *,
+    language: bool = False,
+    below: Below | None = None,
 ) -> Likelihood:
     """What the model now gives the decisions. Only what comes before the last of them is read, and what texts begin with
     alike only once.
 
     At temperature 0 the likeliest was taken, and what is given is, as in `decoding`, its probability at temperature 1.
+    `below` keeps what the frozen layers make of these samples, for another call.
     """
     net = model.net
     texts = [sample.tokens[: max(d.position for d in sample.decisions)] for sample in samples]
     packed = pack(texts)
-    hidden = net.base_model(
-        input_ids=torch.from_numpy(packed.ids).to(net.device),
-        position_ids=torch.from_numpy(packed.positions).to(net.device),
-        attention_mask=masked(net, torch.from_numpy(packed.attends).to(net.device)),
-    ).last_hidden_state
+    with (below or Below(model)).once():
+        hidden = net.base_model(
+            input_ids=torch.from_numpy(packed.ids).to(net.device),
+            position_ids=torch.from_numpy(packed.positions).to(net.device),
+            attention_mask=masked(net, torch.from_numpy(packed.attends).to(net.device)),
+        ).last_hidden_state
     made = [(i, decision) for i, sample in enumerate(samples) for decision in sample.decisions]
     rows = torch.tensor([packed.rows[i] for i, _ in made])
     before = torch.tensor([packed.paths[i][d.position - 1] for i, d in made])

@@ -17,6 +17,7 @@ from fedrl.agents.grpo import update as updating
 from fedrl.agents.grpo.loss import grpo_loss
 from fedrl.agents.grpo.update import Grpo, improve
 from fedrl.agents.likelihood import Sample, likelihood
+from fedrl.agents.models.below import Below
 from fedrl.agents.models.model import Lora, load, theta_of
 
 torch.set_num_threads(1)
@@ -88,7 +89,7 @@ def test_the_reference_agrees_at_the_start(lora):
     model = tiny(lora=lora)
     samples = [Sample(e.tokens, [d for _, d in e.decisions]) for e in bandit(model, [8, 7, 9])]
     first = theta_of(model)
-    reference = torch.cat(updating._references(model, samples, first, Grpo(), 1.0))
+    reference = torch.cat(updating._references(model, samples, first, 1.0, Below(model)))
     assert not reference.requires_grad
     now = likelihood(model, samples).log_prob
     assert now.requires_grad
@@ -97,31 +98,31 @@ def test_the_reference_agrees_at_the_start(lora):
     moved = {name: value + 0.1 for name, value in first.items()}
     load(model, moved)
     now = likelihood(model, samples).log_prob
-    again = torch.cat(updating._references(model, samples, first, Grpo(), 1.0))
+    again = torch.cat(updating._references(model, samples, first, 1.0, Below(model)))
     torch.testing.assert_close(again, reference)
     assert grpo_loss(now, now.detach(), torch.ones(3), reference=again).kl.item() > 1e-6
     assert all(np.array_equal(value, moved[name]) for name, value in theta_of(model).items())
 
 
-@pytest.mark.parametrize("at_once", [1, 40, 4096])
-def test_references_do_not_depend_on_who_is_read_beside(at_once, monkeypatch):
-    model, batches = tiny(), []
-    episodes = play(model, teller(), Colours, [0, 1], 4, uniform(0, 8))
-    samples = [sample for episode in episodes for sample in episode.samples()]
-    lengths = [sample.decisions[-1].position for sample in samples]
-    assert len(set(lengths)) > 2
-    with torch.no_grad():
-        wanted = [likelihood(model, [sample]).log_prob for sample in samples]
-
-    def watched(model, some, temperature):
-        batches.append(len(some))
-        return likelihood(model, some, temperature)
-
-    monkeypatch.setattr(updating, "likelihood", watched)
-    found = updating._references(model, samples, theta_of(model), Grpo(at_once=at_once), 1.0)
-    assert {1: batches == [1] * 8, 40: 1 < len(batches) < 8, 4096: batches == [8]}[at_once]
-    for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+@pytest.mark.parametrize("passes", [1, 2])
+def test_frozen_layers_and_references_are_computed_once(passes, monkeypatch):
+    """For each text, however many passes there are; and the update is to the bit the one that computes them again."""
+    model = tiny(lora=Lora(rank=2, alpha=4, layers=1))
+    theta = as_jax({name: value + 0.1 for name, value in theta_of(model).items()})
+    episodes, settings = (
+        play(model, teller(), Colours, [0, 1], 4, uniform(0, 8)),
+        Grpo("score", epochs=passes, beta=1.0),
+    )
+    read = []
+    with model.net.base_model.layers[0].self_attn.register_forward_hook(lambda *_: read.append(0)):
+        found = one_update(model, theta, episodes, [0] * 4 + [1] * 4, settings)
+        assert len(read) == passes
+        monkeypatch.setattr(updating, "Below", lambda model: None)
+        again = one_update(model, theta, episodes, [0] * 4 + [1] * 4, settings)
+        assert len(read) == passes + passes + 1
+    assert found.loss == again.loss
+    assert all(np.array_equal(found.theta[name], again.theta[name]) for name in model.names)
+    assert any(np.abs(found.theta[name] - theta[name]).max() > 1e-3 for name in model.names)
 
 
 @pytest.mark.parametrize("window", [None, 1])

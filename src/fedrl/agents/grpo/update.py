@@ -13,6 +13,7 @@ from fedrl.agents.episodes import Episode
 from fedrl.agents.grpo.advantages import by_anchor, discounted, group_relative
 from fedrl.agents.grpo.loss import grpo_loss
 from fedrl.agents.likelihood import Sample, likelihood
+from fedrl.agents.models.below import Below
 from fedrl.agents.models.model import Model, Theta, as_it_came
 from fedrl.agents.packing import batches
 
@@ -97,7 +98,7 @@ def improve(
     ]
     if not useful:
         return Learnt(theta, state, 0.0)
-    references = _references(model, [sample for sample, _, _ in useful], first, settings, temperature)
+    references: dict[int, torch.Tensor] = {}
     losses = []
     for rows in minibatches([group for _, _, group in useful], settings.epochs, settings.minibatch, shuffle):
         parts = [[rows[i] for i in part] for part in batches([useful[i][0].tokens for i in rows], settings.at_once)]
@@ -105,14 +106,16 @@ def improve(
 
         def loss(part: list[int], weight: float = weight) -> torch.Tensor:
             """Of a part of the minibatch: its share of the mean over all decisions."""
-            samples = [useful[i][0] for i in part]
-            now = likelihood(model, samples, temperature)
+            samples, below = [useful[i][0] for i in part], Below(model)
+            if settings.beta and not references.keys() >= set(part):
+                references.update(zip(part, _references(model, samples, first, temperature, below), strict=True))
+            now = likelihood(model, samples, temperature, below=below)
             device = now.log_prob.device
             found = grpo_loss(
                 now.log_prob,
                 _tensor([d.log_prob for sample in samples for d in sample.decisions], device),
                 _tensor(np.concatenate([useful[i][1] for i in part]), device),
-                reference=torch.cat([references[i] for i in part]) if references else None,
+                reference=torch.cat([references[i] for i in part]) if settings.beta else None,
                 entropy=now.entropy,
                 clip=settings.clip,
                 dual_clip=settings.dual_clip,
@@ -132,14 +135,9 @@ def _tensor(values: Any, device: torch.device) -> torch.Tensor:
 
 @torch.no_grad()
 def _references(
-    model: Model, samples: Sequence[Sample], first: Theta | None, settings: Grpo, temperature: float
-) -> list[torch.Tensor]:
-    """Of each sample, what the model as it came gives its decisions; nothing where nobody asks."""
-    if not settings.beta:
-        return []
-    found: dict[int, torch.Tensor] = {}
+    model: Model, samples: Sequence[Sample], first: Theta | None, temperature: float, below: Below
+) -> Sequence[torch.Tensor]:
+    """Of each sample, what the model as it came gives its decisions."""
     with as_it_came(model, first):
-        for rows in batches([sample.tokens for sample in samples], settings.at_once):
-            log_prob = likelihood(model, [samples[i] for i in rows], temperature).log_prob
-            found |= zip(rows, log_prob.split([len(samples[i].decisions) for i in rows]), strict=True)
-    return [found[i] for i in range(len(samples))]
+        log_prob = likelihood(model, samples, temperature, below=below).log_prob
+    return log_prob.split([len(sample.decisions) for sample in samples])
