@@ -37,7 +37,7 @@ class ColourTasks:
         return ["look around", TAKING[task % 3]]
 
 
-WARM = Warm(ColourTasks(), demonstrations=6, passes=10, rate=1e-2)
+WARM = Warm(ColourTasks(), demonstrations=6, passes=10, rate=1e-2, threads=1)
 
 
 def warm_spec(folder, warm=WARM, **options) -> Pretrained:
