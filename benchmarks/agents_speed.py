@@ -176,7 +176,7 @@ def whole_step(episodes: int, checkpointing: bool) -> dict[str, Any]:
 
     spent = cost(step)
     ids, _ = batch([sample for episode in played for sample in episode.samples() if sample.decisions])
-    plan = agent.spec._plan()._replace(tokens=min(len(ids), settings.minibatch) * ids.shape[1])
+    plan = agent.spec._plan()._replace(tokens=min(ids.numel(), settings.at_once))
     wanted = need(found(agent.spec.name).config, plan)
     return {
         "what": "a whole step" + (", checkpointing" if checkpointing else ""),

@@ -165,6 +165,8 @@ def test_the_papers_own_settings(application):
     made = pieces(recipe.configure(module, paper=True, overrides={"application": application, "model": "qwen2.5-7b"}))
     assert made.spec.name == "Qwen/Qwen2.5-7B-Instruct"
     assert made.spec.lora is None
+    assert made.spec.checkpointing
+    assert made.spec.tokens == made.grpo.at_once
     assert made.spec.warm is None
     assert made.spec.shows_commands
     assert made.acting == Acting("free", most_tokens=512, window=2)

@@ -57,7 +57,7 @@ class Pretrained:
     checkpointing: bool = False  # compute activations twice rather than keep them while learning
     warm: Warm | None = None
     shows_commands: bool = True  # beside what is seen, which in WebShop shows them anyway
-    tokens: int = 4800  # learnt from at once, as 16 episodes of 300 are: for the estimate of memory, and nothing else
+    tokens: int = 2048  # learnt from at once, as `Grpo.at_once`: for the estimate of memory, and nothing else
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:

@@ -18,6 +18,8 @@ class Config:
     rank: int = 8  # of the adapters of a model other than `pocket`; 0: all its parameters are trained (paper)
     layers: int = 12  # the last ones, which have adapters; 0: all have
     mean: str = "factors"  # of adapters: of their factors (usual), or of their "products", cut to the rank again
+    dtype: str = "auto"  # of what is not trained: "bfloat16" on a GPU that has it, else "float32"
+    checkpointing: bool = False  # less memory, more time: a layer's activations are computed twice, not kept
     threads: int = 1  # of each worker process
     decode: str = "commands"  # "commands": one of the admissible; "free" (paper): any words, the action in its tags
     answer: int = 64  # tokens of a free answer, at most (paper: 512)
@@ -57,6 +59,7 @@ class Config:
 PAPER_SIZE: dict[str, Any] = {
     "model": "qwen2.5-1.5b",
     "rank": 0,
+    "checkpointing": True,
     "decode": "free",
     "answer": 512,
     "window": 2,

@@ -43,12 +43,15 @@ def pieces(config: Config) -> Pieces:
     if config.mean not in ("factors", "products"):
         raise RecipeError(f"mean is of factors or of products, got {config.mean!r}")
     settings = _application(config)
+    grpo = Grpo(reward=config.reward, beta=config.beta, minibatch=config.minibatch)
     return Pieces(
         settings,
-        _small(config, settings, window) if config.model == "pocket" else _large(config, settings, window),
+        _small(config, settings, window)
+        if config.model == "pocket"
+        else _large(config, settings, window, grpo.at_once),
         acting,
         replace(acting, temperature=HOW.temperature),
-        Grpo(reward=config.reward, beta=config.beta, minibatch=config.minibatch),
+        grpo,
     )
 
 
@@ -72,13 +75,16 @@ def _small(config: Config, settings: Settings, window: int | None) -> Spec:
     return Pocket(settings, size, passes=passes, window=window, threads=config.threads)
 
 
-def _large(config: Config, settings: Settings, window: int | None) -> Spec:
+def _large(config: Config, settings: Settings, window: int | None, tokens: int) -> Spec:
     listed = config.application == "household" or config.pages == "text"  # other pages show what can be clicked
     return Pretrained(
         MODELS.get(config.model, config.model),
         Lora(config.rank, 2 * config.rank, layers=config.layers) if config.rank else None,
         FREE if config.decode == "free" else SYSTEM,
         threads=config.threads,
+        dtype=config.dtype,
+        checkpointing=config.checkpointing,
         warm=Warm(settings, config.warm, window=window) if config.warm else None,
         shows_commands=listed,
+        tokens=tokens,
     )
