@@ -12,6 +12,7 @@ from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines.fused import fused
 from fedrl.local.ascent import steps_along
+from fedrl.local.proximal import proximal
 from fedrl.local.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.records.measure import exact_return
@@ -44,6 +45,7 @@ REDUCTIONS = {
     "weighted participation of all": lambda: pavg(**STEPS, **SAMPLING, participation=weighted(4)),
     "S-FedPG": lambda: s_fedpg(**STEPS, **SAMPLING),
     "RS-FedPG, lambda = 0": lambda: rs_fedpg(lam=0.0, **STEPS, **SAMPLING),
+    "FedProx, mu = 0": lambda: fedavg(steps_along(proximal(reinforce(**SAMPLING), mu=0.0), **STEPS)),
     "server step 1": lambda: pavg(**STEPS, **SAMPLING, server_step=1.0),
 }
 

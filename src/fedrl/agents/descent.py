@@ -9,7 +9,9 @@ import numpy as np
 import optax
 import torch
 
+from fedrl import trees
 from fedrl.agents.models.model import Model, Theta, gradients, learning, load
+from fedrl.local.proximal import pull
 
 
 class Optimiser(NamedTuple):
@@ -32,6 +34,17 @@ def adamw(rate: float, *, clip: float = 1.0, decay: float = 0.01) -> Optimiser:
         return optax.apply_updates(theta, update), state
 
     return Optimiser(jax.jit(chain.init), step)
+
+
+def anchored(optimiser: Optimiser, anchor: Theta, mu: float) -> Optimiser:
+    """`optimiser` of the loss plus mu/2 |theta - anchor|^2 (FedProx)."""
+    if mu == 0:
+        return optimiser
+
+    def step(theta: Theta, gradient: Theta, state: Any) -> tuple[Theta, Any]:
+        return optimiser.step(theta, trees.subtract(gradient, pull(theta, anchor, mu)), state)
+
+    return optimiser._replace(step=step)
 
 
 def descend(

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from fedrl import trees
-from fedrl.agents.descent import adamw
+from fedrl.agents.descent import adamw, anchored
 from fedrl.agents.episodes import Acting, Episode, noise_of, play
 from fedrl.agents.grpo.update import Grpo, improve
 from fedrl.agents.models.model import Theta, load
@@ -19,6 +19,7 @@ from fedrl.agents.tasks import TaskList, TextWorld, listed
 from fedrl.environments.errors import check_parameters
 from fedrl.keys import Key
 from fedrl.local.learner import BuildLearner, Learner
+from fedrl.local.proximal import check
 from fedrl.trees import Tree
 from fedrl.types import Client, LocalUpdate, Policy
 
@@ -46,19 +47,23 @@ def grpo(
     group: int = 8,
     rate: float = 1e-6,
     local_steps: int = 3,
+    mu: float = 0.0,
     look: Look | None = None,
 ) -> BuildLearner:
     """`local_steps` times: play `group` episodes of each of `tasks` tasks drawn from the client's own (with replacement),
     and improve the model by them. The paper's "64 tasks an epoch" are these 8 x 8 episodes.
 
-    `look` is given what the client has learnt before it goes to the server, and says something of it in two numbers, which
-    stand in the visit's `report` for whoever logs it.
+    `mu` is FedProx's: the loss has mu/2 times the squared distance to what the server sent. `look` is given what the client
+    has learnt before it goes to the server, and says something of it in two numbers, which stand in the visit's `report`
+    for whoever logs it.
     """
     if tasks < 1 or group < 2 or local_steps < 1:
         raise ValueError(
             f"grpo wants at least 1 task, 2 episodes of each (alone, nothing is better than its group) and 1 local step, "
             f"got {tasks}, {group} and {local_steps}"
         )
+
+    check(mu)
 
     def build(world: TextWorld) -> Learner:
         optimiser = adamw(rate)
@@ -79,8 +84,8 @@ def grpo(
             groups = [i // group for i in range(len(seen))]
             first = spec.first()
             learnt = improve(
-                model, local.theta, local.optimiser, first, seen, groups, settings, optimiser,
-                random_at(key, "shuffle"), acting.temperature,
+                model, local.theta, local.optimiser, first, seen, groups, settings,
+                anchored(optimiser, local.message.theta, mu), random_at(key, "shuffle"), acting.temperature,
             )  # fmt: skip
             steps = local.env_steps + sum(len(episode.turns) for episode in seen)
             moved = trees.subtract(learnt.theta, local.theta)

@@ -18,7 +18,7 @@ from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import Participation, everyone
 from fedrl.selection.selection import BuildSelection, Selection
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, BuildPolicy, Client, Cohort, Exchange, LocalUpdate, Metrics, Policy
+from fedrl.types import Algorithm, BuildPolicy, Channel, Client, Cohort, Exchange, LocalUpdate, Metrics, Policy
 
 Method = Callable[[Federation], Algorithm]  # what a user writes; `train` gives it the federation
 
@@ -35,12 +35,15 @@ def fedavg(
     participation: Participation = everyone(),
     selection: BuildSelection | None = None,
     server_step: float = 1.0,
+    combine: Callable[[Tree, Cohort], Tree] = mean,
+    channel: Channel = plain,
     project: Callable[[Any, Policy], Callable[[Tree], Tree]] | None = None,
 ) -> Method:
     """Clients train locally from the common theta; the server adds `server_step` times the mean displacement.
 
     Who trains is drawn by `participation`, or decided by a `selection` that first looks at the clients (paper 004).
-    `project` may confine the new parameters.
+    Displacements go up through `channel` (clipped and noised, say) and are combined otherwise than by their mean where
+    some clients are not to be trusted (`aggregation.median`). `project` may confine the new parameters.
     """
 
     def build(federation: Federation) -> Algorithm:
@@ -66,9 +69,9 @@ def fedavg(
             choose=chooser.choose,
             send=lambda server, client_id: server._replace(selection=()),
             local=_with_report(learns.local, chooser),
-            combine=lambda uploads, cohort: (mean(uploads[0], cohort), stack(uploads[1], cohort)),
+            combine=lambda uploads, cohort: (combine(uploads[0], cohort), stack(uploads[1], cohort)),
             receive=receive,
-            channel=plain,
+            channel=_beside_report(channel),
         )
         return Algorithm(
             init=init,
@@ -92,6 +95,14 @@ def _with_report(local: LocalUpdate, chooser: Selection) -> LocalUpdate:
         return (upload, chooser.rides(state, client._replace(memory=memory))), memory, env_steps
 
     return local._replace(finish=finish)
+
+
+def _beside_report(channel: Channel) -> Channel:
+    """`channel` around the displacement; the report, which methods of selection read, goes as it is."""
+    return Channel(
+        encode=lambda upload, *rest: (channel.encode(upload[0], *rest), upload[1]),
+        decode=lambda aggregate, *rest: (channel.decode(aggregate[0], *rest), aggregate[1]),
+    )
 
 
 def warm_up(federation: Federation, learner: Learner) -> tuple[Exchange, ...]:

@@ -8,12 +8,15 @@ from engine_runs import end_state
 from tiny_agents import WORLD_OF_COLOURS, Colours, Tiny, as_jax, teller, tiny
 
 import fedrl
+from fedrl import keys, trees
 from fedrl.agents.episodes import Acting, noise_of, play
 from fedrl.agents.evaluation import held_out
 from fedrl.agents.grpo.update import Grpo
 from fedrl.agents.learner import grpo, random_at
 from fedrl.agents.models.model import Lora
 from fedrl.agents.tasks import federation
+from fedrl.aggregation.mean import mean
+from fedrl.aggregation.median import median
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.engines import processes as pool
@@ -23,7 +26,8 @@ from fedrl.engines.processes import processes
 from fedrl.environments.errors import Diverged
 from fedrl.links.graphs import ring
 from fedrl.records import log
-from fedrl.selection.participation import uniform
+from fedrl.selection.participation import everyone, uniform
+from fedrl.types import Channel
 
 torch.set_num_threads(1)
 SPEC = Tiny()
@@ -34,9 +38,9 @@ def clients():
     return federation(WORLD_OF_COLOURS, [np.array([0, 3]), np.array([1]), np.array([2, 5, 8])])
 
 
-def method(spec=SPEC, rate=1e-3, local_steps=2):
-    learner = grpo(spec, Grpo(reward="score"), tasks=2, group=4, rate=rate, local_steps=local_steps)
-    return fedavg(learner, participation=uniform(2))
+def method(spec=SPEC, rate=1e-3, local_steps=2, participation=uniform(2), mu=0.0, **options):
+    learner = grpo(spec, Grpo(reward="score"), tasks=2, group=4, rate=rate, local_steps=local_steps, mu=mu)
+    return fedavg(learner, participation=participation, **options)
 
 
 def train(engine, **options):
@@ -109,6 +113,81 @@ def test_engines_agree_to_the_bit():
     )
     assert one == plain
     assert two == plain
+
+
+def moved(done) -> float:
+    """How far a run's only round has moved theta."""
+    return float(np.sqrt(sum(((done.theta[name][0] - first) ** 2).sum() for name, first in SPEC.first().items())))
+
+
+def one_round(**options):
+    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)
+    return fedrl.train(method(**options), clients(), rounds=1, engine=one_at_a_time(), measure=measure)
+
+
+def test_held_to_what_the_server_sent():
+    """FedProx: in its first step, to the bit, a client feels nothing; later it does."""
+    free, held = (one_round(mu=mu, local_steps=1).theta for mu in (0.0, 1e3))
+    assert all(np.array_equal(value, held[name]) for name, value in free.items())
+    assert moved(one_round(mu=1e3, local_steps=4)) < 0.7 * moved(one_round(local_steps=4))
+
+
+def test_a_liar_among_three():
+    """Robust aggregation: one client sends a million times what it learnt."""
+
+    def lying(learner):
+        def build(world):
+            honest = learner(world)
+
+            def finish(local, client):
+                upload, *rest = honest.local.finish(local, client)
+                return trees.scale(jax.numpy.where(client.id == 1, 1e6, 1.0), upload), *rest
+
+            return honest._replace(local=honest.local._replace(finish=finish))
+
+        return build
+
+    learner = grpo(SPEC, Grpo(reward="score"), tasks=2, group=4, rate=1e-3, local_steps=1)
+    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)
+    honest, fooled, robust = (
+        fedrl.train(fedavg(who, combine=how), clients(), rounds=1, engine=one_at_a_time(), measure=measure)
+        for who, how in ((learner, mean), (lying(learner), mean), (lying(learner), median))
+    )
+    assert moved(fooled) > 1e5 * moved(honest)
+    assert moved(robust) < 3 * moved(honest)
+
+
+def clipped(norm: float, deviation: float) -> Channel:
+    """What differential privacy does to an upload: its norm is bounded, and the mean is blurred."""
+
+    def encode(upload, cohort, slot, key):
+        length = trees.squared_norm(upload) ** 0.5
+        return trees.scale(jax.numpy.minimum(1.0, norm / length), upload)
+
+    def decode(aggregate, cohort, key):
+        leaves, structure = jax.tree.flatten(aggregate)
+        drawn = [deviation * jax.random.normal(keys.of(key, i), x.shape) for i, x in enumerate(leaves)]
+        return jax.tree.unflatten(structure, [x + noise for x, noise in zip(leaves, drawn, strict=True)])
+
+    return Channel(encode, decode)
+
+
+def test_clipped_and_blurred():
+    size = sum(value.size for value in SPEC.first().values())
+    bounded, blurred = (one_round(channel=clipped(0.01, deviation)) for deviation in (0.0, 0.02))
+    assert moved(bounded) <= 0.01 * (1 + 1e-4)
+    assert moved(one_round()) > 0.02
+    assert moved(blurred) == pytest.approx(0.02 * size**0.5, rel=0.05)
+
+
+def test_all_at_once_over_processes():
+    """FedProx, a robust mean and a channel, two workers: the bytes of one after the other."""
+    options = {"mu": 10.0, "combine": median, "channel": clipped(0.01, 1e-3), "participation": everyone()}
+    one, two = (
+        end_state(method(**options), engine, clients(), held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT), rounds=1)
+        for engine in (one_at_a_time(), processes(2))
+    )
+    assert one == two
 
 
 def test_resumed(run, tmp_path):

@@ -45,6 +45,7 @@ class Config:
     minibatch: int = 16  # texts in a step: episodes, or with a window steps (64, as released)
     rate: float = 3e-4  # 1e-6 for all parameters of a large model (paper)
     beta: float = 0.01  # of the KL to the model as it came
+    mu: float = 0.0  # of FedProx: how strongly a client is held to what the server sent; 0: FedAvg (paper)
     reward: str = "score"  # "score", or "success" (paper): 10 for a won task, else 0
     partition: str = "uniform"  # "uniform", "preference", "coverage", "hardness"
     omega: float = 0.9  # of preference

@@ -91,6 +91,7 @@ class Study:
             group=config.group,
             rate=config.rate,
             local_steps=local_epochs,
+            mu=config.mu,
             look=success(self.spec, world, self.application.held_out, self.evaluating) if look else None,
         )
         among = everyone() if per_round == len(lists) else uniform(per_round)
