@@ -138,6 +138,32 @@ def test_bad_input_is_one_sentence(home, capsys, arguments, expected):
     assert expected in refused(capsys, *arguments)
 
 
+@pytest.mark.parametrize(
+    ("files", "application", "expected"),
+    [
+        ({}, "webshop", "nowhere has 0 files items_shuffle*.json, wanted one"),
+        ({"items_shuffle_1.json": '[{"asin": "B'}, "webshop", "record 1 stops in the middle, wanted a JSON list of pro"),
+        ({"items_shuffle_1.json": '{"a": 1}'}, "webshop", "'{' came at the start, wanted '[' of a JSON list of products"),
+        ({}, "household", "there is no folder nowhere; run alfworld-download, or take generated games"),
+        ({"train/traj_data.json": '{"task_type": "x"}'}, "household", "no solvable game of type Pick, Look, Clean, Heat"),
+        (
+            {"train/traj_data.json": '{"task_type": "pick_and_place_simple"}', "train/game.tw-pddl": '{"solvable": true}'},
+            "household",
+            "lacks pddl_domain, grammar, pddl_problem: it is no game of ALFWorld 0.2 or later; download it again",
+        ),
+    ],
+)  # fmt: skip
+def test_data_that_cannot_be_used(capsys, tmp_path, monkeypatch, files, application, expected):
+    monkeypatch.chdir(tmp_path)
+    rest = {"items_ins_v2_1.json": "{}", "items_human_ins.json": "{}"} if application == "webshop" and files else {}
+    for name, text in (files | rest).items():
+        (tmp_path / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / name).write_text(text)
+    data = "data" if files else "nowhere"
+    assert call("run", "fedagent/quickstart", "--set", f"application={application}", "--set", f"data={data}") == 2
+    assert expected in " ".join(capsys.readouterr().err.split())
+
+
 def test_runs_without_language_agents(home, capsys, tmp_path, monkeypatch):
     before = recipe.load
     monkeypatch.setattr(recipe, "load", before)  # put back afterwards

@@ -29,7 +29,7 @@ def explain(error: Exception) -> str | None:
     """The sentence for the user, or None if this error is nobody's fault but ours."""
     if hasattr(error, "format_message"):  # typer's own: an option or argument it cannot take
         return _usage(error)
-    if isinstance(error, ValueError) and _deliberate(error):
+    if isinstance(error, ValueError | FileNotFoundError) and _deliberate(error):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").split(".")[0])):
         return f"this wants {error.name}, which is not installed; pip install 'fedrl[{extra}]'"
@@ -45,7 +45,7 @@ def _usage(error: Any) -> str:
     return f"{message[:1].lower()}{message[1:]}; `{command} --help` shows what it takes"
 
 
-def _deliberate(error: ValueError) -> bool:
+def _deliberate(error: Exception) -> bool:
     """Whether fedrl itself raised it to say something. One that a library raised below fedrl is a bug of ours."""
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames or not str(frames[-1][0].f_globals.get("__name__")).startswith("fedrl."):
