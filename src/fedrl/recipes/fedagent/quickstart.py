@@ -10,7 +10,7 @@ from fedrl.recipes.recipe import Arm, Claim, Outcome
 
 PAPER = "fedrl, after FedAgent (paper 002)"
 SHOWS = "language agents that share no task and no episode learn to shop together"
-MINUTES = 12.0
+MINUTES = 4.0
 SEEDS = 2
 PAPER_SIZE: dict = {}
 
