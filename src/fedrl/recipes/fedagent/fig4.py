@@ -11,7 +11,7 @@ from fedrl.recipes.recipe import Arm, Claim, Outcome
 
 PAPER = "FedAgent (paper 002), Figure 4"
 SHOWS = "are federated agents robust against clients with other tastes, fewer tasks and harder tasks?"
-MINUTES = 22.0
+MINUTES = 16.0
 SEEDS = 2
 PAPER_SEEDS = 3
 

@@ -10,7 +10,7 @@ from fedrl.recipes.recipe import Arm, Claim, Outcome
 
 PAPER = "fedrl, after FedAgent (paper 002)"
 SHOWS = "a real pretrained language model gets better at shopping, in a federation on a laptop"
-MINUTES = 25.0
+MINUTES = 15.0
 SEEDS = 1
 PAPER_SIZE: dict = {}
 
