@@ -11,7 +11,7 @@ from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
 
 PAPER = "FedAgent (paper 002), Figure 3"
 SHOWS = "what do the number of tasks, of clients in a round and of local epochs do to federated agents?"
-MINUTES = 60.0
+MINUTES = 19.0
 SEEDS = 2
 PAPER_SEEDS = 3
 
