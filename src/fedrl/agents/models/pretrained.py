@@ -137,5 +137,9 @@ def _make(cold: Pretrained, warm: Warm, place: Path) -> Theta:
 
 
 def best_dtype() -> torch.dtype:
-    """bfloat16 where it is fast: on CUDA. Processors without units for it are several times slower than in float32."""
+    """bfloat16 where it is fast: on CUDA. Processors without units for it are several times slower than in float32.
+
+    Who asks for it on a virtual machine that announces such units (AMX) without having them is killed by an illegal
+    instruction; ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 in the environment prevents that.
+    """
     return torch.bfloat16 if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else torch.float32
