@@ -39,7 +39,7 @@ def play(load: Callable[[Game], Any], game: Game, plan: list[str]) -> Told:
 
 
 def compare(size: Size, count: int, real: engine.Engine) -> dict[str, Any]:
-    """The first games of every split, by turns."""
+    """The first games of every split, each through both players."""
     mine = [game for split in SPLITS for game in games.generated(split, -(-count // len(SPLITS)), size=size)]
     steps, told = 0, []
     for number, game in enumerate(mine):
@@ -58,7 +58,7 @@ def compare(size: Size, count: int, real: engine.Engine) -> dict[str, Any]:
     return {
         "games": len(told),
         "steps": steps,
-        "won_in_alfworld": sum(ours.won for ours, _ in told),
+        "won_in_alfworld": sum(theirs.won for theirs, _ in told),
         "same_transcript": sum(one.lines == other.lines for one, other in told),
         **speeds,
     }
