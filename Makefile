@@ -9,14 +9,22 @@ ldconfig -p | grep -q libEGL.so.1 || \
 	echo "note: no off-screen OpenGL; for \`fedrl play\` on MuJoCo: apt-get install libegl1 libegl-mesa0 libgl1-mesa-dri"
 endef
 
-.PHONY: run test test-alfworld check bench clean
+# The test of a Ray cluster of two hosts makes them of network namespaces; without `ip` it says that it was skipped.
+define TWO_HOSTS
+command -v ip >/dev/null || \
+	{ [ "$$(id -u)" = 0 ] && apt-get install -y -qq iproute2 >/dev/null; } || \
+	echo "note: no \`ip\`; for the test of a cluster of two hosts: apt-get install iproute2"
+endef
+
+.PHONY: run test test-alfworld mutants check bench clean
 
 run: .venv/ready  ## the quickstart: about a minute, ends with a figure
 	$(BIN)/fedrl run
 
 test: .venv/ready check  ## lint, format, types, then every test, on all cores
-	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 --ignore tests/engines/test_ray.py --ignore tests/engines/test_flower.py --ignore tests/engines/test_flower_agents.py
-	$(BIN)/pytest tests/engines/test_ray.py  # kills actors, and is not to be among the processes of others
+	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 --ignore-glob 'tests/engines/test_ray*.py' --ignore tests/engines/test_flower.py --ignore tests/engines/test_flower_agents.py
+	@$(TWO_HOSTS)
+	$(BIN)/pytest tests/engines/test_ray*.py  # kill actors and hosts, and are not to be among the processes of others
 	$(BIN)/pytest tests/engines/test_flower.py tests/engines/test_flower_agents.py  # a SuperLink and two SuperNodes: on their own, they take minutes
 
 check: .venv/ready
@@ -26,6 +34,9 @@ check: .venv/ready
 
 test-alfworld: .venv/alfworld  ## our player of household games against the real one, which takes minutes to compile
 	$(BIN)/pytest tests/agents/household
+
+mutants: .venv/ready  ## plant the mistakes of tests/mutants.toml one at a time: which do the tests not notice? Nightly, not part of `make test`
+	$(BIN)/python tests/mutants.py $(WORDS)
 
 bench: .venv/bench  ## speed against numba, NumPy, bare MuJoCo and stable-baselines3; scale; time to the first round
 	$(BIN)/python benchmarks/tabular_speed.py

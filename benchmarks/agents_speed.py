@@ -24,6 +24,7 @@ os.environ.setdefault(
 
 import numpy as np
 import torch
+from arguments import parse
 
 from fedrl.agents.applications import Application, WebShop
 from fedrl.agents.descent import adamw
@@ -37,7 +38,7 @@ from fedrl.agents.models.opened import opened
 from fedrl.agents.models.pretrained import Pretrained
 from fedrl.keys import of_seed
 
-SHOP = WebShop(products=200, held_out=8, public=8, step_limit=5)
+STEPS = 5  # of an episode
 GROUP = 8  # episodes of a task, in a whole step
 ROLLING_OUT, LEARNING, MEMORY = 0.8, 0.8, 6.0  # wanted: shares of the bare network's tokens per second, and GB
 
@@ -50,11 +51,11 @@ class Cost(NamedTuple):
 class Agent:
     """The model, the shop, and a theta to act with."""
 
-    def __init__(self, checkpointing: bool = False) -> None:
+    def __init__(self, step_limit: int, checkpointing: bool = False) -> None:
         self.spec = Pretrained(checkpointing=checkpointing, shows_commands=False)
         self.model: Model = opened(self.spec)
         self.theta: Theta = self.spec.init(of_seed(0))
-        self.app: Application = SHOP.build()
+        self.app: Application = WebShop(products=200, held_out=8, public=8, step_limit=step_limit).build()
         self.optimiser = adamw(5e-4)
         load(self.model, self.theta)
 
@@ -166,13 +167,14 @@ def rate(name: str, tokens: int, spent: Cost, bare: dict[str, Any] | None = None
     return row
 
 
-def whole_step(episodes: int, checkpointing: bool) -> dict[str, Any]:
+def whole_step(episodes: int, step_limit: int, checkpointing: bool) -> dict[str, Any]:
     """In this process: the peak of its memory, and what was estimated for the network and what trains it."""
-    agent, settings, played = Agent(checkpointing), Grpo(reward="score"), []
+    agent, settings, played = Agent(step_limit, checkpointing), Grpo(reward="score"), []
+    group = min(GROUP, episodes)
 
     def step() -> None:
-        played.extend(agent.play(episodes // GROUP, GROUP))
-        agent.improve(played, GROUP, settings)
+        played.extend(agent.play(episodes // group, group))
+        agent.improve(played, group, settings)
 
     spent = cost(step)
     ids, _ = batch([sample for episode in played for sample in episode.samples() if sample.decisions])
@@ -188,8 +190,8 @@ def whole_step(episodes: int, checkpointing: bool) -> dict[str, Any]:
     }
 
 
-def alone(episodes: int, checkpointing: bool) -> dict[str, Any]:
-    command = [sys.executable, __file__, "--whole-step", "--episodes", str(episodes)]
+def alone(episodes: int, step_limit: int, checkpointing: bool) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--whole-step", "--episodes", str(episodes), "--steps", str(step_limit)]
     command += ["--checkpointing"] * checkpointing
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
 
@@ -215,14 +217,16 @@ def main() -> None:
     parser.add_argument("--group", type=int, default=3)
     parser.add_argument("--trials", type=int, default=2)
     parser.add_argument("--episodes", type=int, default=16, help=f"of a whole step, a multiple of {GROUP}")
+    parser.add_argument("--steps", type=int, default=STEPS, help="of an episode, at most")
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--whole-step", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--checkpointing", action="store_true", help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = parse(parser, tasks=1, group=2, trials=1, episodes=2, steps=1)
     if args.whole_step:
-        print(json.dumps(whole_step(args.episodes, args.checkpointing)))
+        print(json.dumps(whole_step(args.episodes, args.steps, args.checkpointing)))
         return
-    steps = [alone(args.episodes, checkpointing) for checkpointing in (False, True)]
+    kinds = (False,) if args.smallest else (False, True)
+    steps = [alone(args.episodes, args.steps, checkpointing) for checkpointing in kinds]
     for step in steps:
         print(
             f"{step['what']:46}{step['peak GB']:7.2f} GB at its peak, {MEMORY:.0f} wanted: "
@@ -230,7 +234,7 @@ def main() -> None:
             f"{step['estimated GB']:.2f} beside the libraries; {step['CPU seconds']:.0f} CPU s)",
             flush=True,
         )
-    agent = Agent()
+    agent = Agent(args.steps)
     rows, episodes = rolling_out(agent, args.tasks, args.group, args.trials)
     show(rows)
     learnt = learning(agent, episodes, args.group, args.trials)

@@ -18,6 +18,7 @@ os.environ.setdefault("JAX_ENABLE_COMPILATION_CACHE", "false")  # the compile ti
 import jax
 import jax.numpy as jnp
 import numpy as np
+from arguments import parse
 from jax import Array
 
 from fedrl import keys, trees
@@ -79,8 +80,8 @@ def seconds(turn: Callable[[int], int], number: int) -> tuple[int, np.ndarray]:
     return turn(number), np.array([time.perf_counter(), time.process_time()]) - began
 
 
-def measure(simulations: int, steps: int, repetitions: int) -> dict[str, Any]:
-    turns = {OURS: with_arrays(simulations, steps), SUMO: with_sumo(1500)}
+def measure(simulations: int, steps: int, repetitions: int, sumo_steps: int) -> dict[str, Any]:
+    turns = {OURS: with_arrays(simulations, steps), SUMO: with_sumo(sumo_steps)}
     compiling = {name: seconds(turn, 0)[1][0] for name, turn in turns.items()}
     rates: dict[str, list[np.ndarray]] = {name: [] for name in turns}
     for number in range(1, repetitions + 1):
@@ -116,10 +117,11 @@ def main() -> None:
     parser.add_argument(
         "--steps", type=int, default=300, help="of every simulation, in a turn; five turns make an epoch"
     )
+    parser.add_argument("--sumo-steps", type=int, default=1500, help="of one simulation, in a turn")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--json", metavar="FILE")
-    args = parser.parse_args()
-    found = measure(args.simulations, args.steps, args.repetitions)
+    args = parse(parser, simulations=4, steps=5, repetitions=1, sumo_steps=5)
+    found = measure(args.simulations, args.steps, args.repetitions, args.sumo_steps)
     show(found)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import jax
 import numpy as np
+from arguments import parse
 
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.engines.fused import fused
@@ -21,8 +22,12 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=150)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--repetitions", type=int, default=5)
-    args = parser.parse_args()
-    config = eight.Config(epochs=args.epochs, repetitions=args.repetitions)
+    parser.add_argument("--length", type=int, default=eight.Config.length, help="steps of an epoch")
+    parser.add_argument("--minibatch", type=int, default=eight.Config.minibatch, help="steps a client learns from")
+    args = parse(parser, epochs=1, seeds=1, repetitions=1, length=10, minibatch=5)
+    config = eight.Config(
+        epochs=args.epochs, repetitions=args.repetitions, length=args.length, minibatch=args.minibatch
+    )
     arm = eight.arm(config, fmarl(eight.learner(config), tau=1))
     algorithm = arm.method(arm.federation)
     play = fused("vmap")(algorithm, arm.federation, arm.measure(algorithm, arm.federation), arm.rounds)
@@ -36,7 +41,7 @@ def main() -> None:
     sumo = one_at_a_time()(same, real.federation, real.measure(same, real.federation), 1)
     report("SUMO", sumo.measure(state))
     sumo.close()
-    for name, speed in references.speeds(config.length).items():
+    for name, speed in references.figure_eight(config.length).items():
         print(f"{name:>20}: {speed:.2f}")
 
 

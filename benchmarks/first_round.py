@@ -18,6 +18,8 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from arguments import parse
+
 AIM = 5.0  # seconds, warm
 
 SNIPPET = """
@@ -76,7 +78,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--patience", type=float, default=180.0, metavar="SECONDS")
     parser.add_argument("--json", metavar="FILE")
-    args = parser.parse_args()
+    args = parse(parser, repetitions=1, patience=500.0)
     found: dict[str, list[tuple[float, float]]] = {"cold": [], "warm": []}
     with tempfile.TemporaryDirectory() as scratch:
         for repetition in range(args.repetitions):

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 import jax
+from arguments import parse
 
 from fedrl.engines.engine import Play
 from fedrl.engines.fused import fused
@@ -22,11 +23,15 @@ from fedrl.recipes.xie2025 import fig2
 from fedrl.recipes.xie2025._methods import FEDAVG, FEDPOHCS
 
 AIM, SHARE = 3.0, 0.10
+SMALLEST: dict[str, Any] = {
+    "clients": 4, "candidates": 2, "participants": 1, "local_steps": 1, "episodes": 1, "steps": 64, "warm_up": 64,
+    "remember": 1, "sweeps": 2,
+}  # fmt: skip
 
 
-def build(name: str, *, only_look: bool = False) -> Play:
+def build(config: fig2.Config, name: str, *, only_look: bool = False) -> Play:
     """Rounds that are measured, as in the paper every one is; or only FedPOHCS's look at the candidates, not measured."""
-    arm = fig2.build(replace(fig2.Config(), every=1, fedavg_rate=1e-3))[name]
+    arm = fig2.build(config)[name]
     algorithm = arm.method(arm.federation)
     if only_look:
         algorithm = algorithm._replace(exchanges=algorithm.exchanges[:1])
@@ -42,9 +47,10 @@ def timed(function: Callable, *args: Any) -> tuple[Any, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=12)
-    rounds = parser.parse_args().rounds
-    plays = {FEDPOHCS: build(FEDPOHCS), FEDAVG: build(FEDAVG)}
-    look = build(FEDPOHCS, only_look=True)
+    args = parse(parser, rounds=1)
+    rounds, config = args.rounds, replace(fig2.Config(), every=1, fedavg_rate=1e-3, **SMALLEST if args.smallest else {})
+    plays = {FEDPOHCS: build(config, FEDPOHCS), FEDAVG: build(config, FEDAVG)}
+    look = build(config, FEDPOHCS, only_look=True)
     states = {name: play.init([0])[0] for name, play in plays.items()}
     took: dict[str, list[float]] = {name: [] for name in (*plays, "the look alone")}
     for number in range(rounds + 1):

@@ -14,6 +14,8 @@ import sys
 import time
 from typing import Any
 
+from arguments import parse
+
 LIMIT_GB = 2.0
 
 
@@ -65,7 +67,7 @@ def main() -> None:
     parser.add_argument("--participants", type=int, default=100)
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
-    args = parser.parse_args()
+    args = parse(parser, populations=[20], rounds=1, participants=5)
     if args.one:
         print(json.dumps(one(args.one, args.rounds, args.participants)))
         return

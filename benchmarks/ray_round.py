@@ -10,10 +10,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from arguments import parse
 
 from fedrl import keys
 from fedrl.engines import processes, ray_cluster
 from fedrl.engines.crew import crew
+from fedrl.engines.gathering import Asked
+from fedrl.faults import STOP
 from fedrl.federation import Profile
 from fedrl.links.plain import plain
 from fedrl.types import Client, Cohort, Exchange, LocalUpdate
@@ -52,9 +55,9 @@ def times(perform: Callable, exchange: Exchange, megabytes: float, rounds: int) 
     for number in range(rounds + 5):
         server = jax.block_until_ready(server + 1.0)
         began = time.perf_counter()
-        uploads, _, _ = perform(exchange, server, rows, cohort, keys.of_seed(number))
+        (answers,) = perform(exchange, [Asked(keys.of_seed(0), server, rows, cohort, keys.of_seed(number))])
         took.append(1e3 * (time.perf_counter() - began))
-        assert np.all(np.asarray(uploads) == number + 2.0)
+        assert all(np.all(np.asarray(upload) == number + 2.0) for upload, _, _ in answers.values())
     return np.array(took[5:])
 
 
@@ -62,7 +65,7 @@ def measure(megabytes: float, rounds: int) -> dict[str, Any]:
     exchange, found = echo(), {}
     places = {"processes": lambda: processes._place(2), "ray": lambda: ray_cluster._place(None, 2)}
     for name, place in places.items():
-        workers = crew(place(), (exchange,))
+        workers = crew(place(), (exchange,), STOP)
         took = times(workers.perform, exchange, megabytes, rounds)
         workers.close()
         found[name] = {"median": float(np.median(took)), "90 of 100": float(np.percentile(took, 90))}
@@ -76,7 +79,7 @@ def main() -> None:
     parser.add_argument("--megabytes", type=float, default=1.0)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--json", metavar="FILE")
-    args = parser.parse_args()
+    args = parse(parser, megabytes=0.01, rounds=1)
     found = measure(args.megabytes, args.rounds)
     for name, took in found["milliseconds"].items():
         print(

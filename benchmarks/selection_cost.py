@@ -15,12 +15,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from arguments import parse
 
 from fedrl.environments import mountain_car
 from fedrl.keys import of_seed
 from fedrl.local.ppo import ppo
 from fedrl.rollouts.episodes import Trajectory
 from fedrl.selection.fedpohcs import deltas, visited
+from fedrl.selection.numbering import secret
 from fedrl.selection.tabular import tabular
 from fedrl.types import Client
 
@@ -67,19 +69,25 @@ def main() -> None:
     parser.add_argument("--sweeps", type=int, default=100)
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--json", metavar="FILE")
-    args = parser.parse_args()
+    args = parse(parser, candidates=2, sweeps=1, repetitions=1)
     environment = mountain_car.environment()
     learner = ppo(steps=8 * STEPS, copies=8, remember=ROWS // 8, warm_up=ROWS * STEPS)(environment)
     theta = learner.init(of_seed(0))
     memory = learner.memory(jnp.int32(0), of_seed(0))
-    learner = learner._replace(recent=lambda remembered: remembered.recent)  # the walks are as the networks see them
+    learner = learner._replace(
+        recent=lambda theta, client: client.memory.recent
+    )  # the walks are as the networks see them
     tell = visited(learner, environment.gamma, rounding=ROUNDING, sweeps=args.sweeps)
     walks = jax.tree.map(jnp.asarray, trajectories(args.candidates))
-    model = jax.jit(lambda walk: tabular(walk, ROUNDING))(jax.tree.map(lambda x: x[0], walks))
+    hidden = secret(of_seed(1))
+    model = jax.jit(lambda walk: tabular(walk, ROUNDING, hidden))(jax.tree.map(lambda x: x[0], walks))
     distinct = {name: len(np.unique(np.asarray(x))) for name, x in (("states", model.state), ("pairs", model.pair))}
 
     def reports(walks: Trajectory) -> Any:
-        return jax.lax.map(lambda w: tell(theta, Client(jnp.int32(0), (), (), memory._replace(recent=w))), walks)
+        def one(walk: Trajectory) -> Any:
+            return tell(theta, Client(jnp.int32(0), (), (), memory._replace(recent=walk)), hidden)
+
+        return jax.lax.map(one, walks)
 
     told = jax.jit(reports)(walks)
     compare = jax.jit(lambda told: deltas(told, jnp.ones(args.candidates)))

@@ -51,7 +51,7 @@ def remembering(*, eta: float = 0.5, horizon: int = 16, batch: int = 2) -> Build
             policy.init,
             local,
             memory=lambda client_id, key: jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), room),
-            recent=lambda memory: memory,
+            recent=lambda theta, client: client.memory,
             log_pi=log_pi,
             advantages=lambda theta, client: client.memory.reward - jnp.mean(client.memory.reward),
             loss=lambda theta, client: loss(theta, client.memory),

@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,8 +13,10 @@ from typing import NamedTuple
 
 import pytest
 
+from fedrl.cli import engines
 from fedrl.cli.comparing import t_quantile
 from fedrl.cli.progress import Tracker, sparkline
+from fedrl.cli.run import resume_command
 from fedrl.recipes import recipe as recipes
 from fedrl.recipes import running
 
@@ -178,6 +182,32 @@ def test_a_run_repeated_from_its_file_ends_with_the_same_bytes(fedrl, home):
     claims = json.loads((home / "runs" / "quickstart" / "verdict.json").read_text())
     assert answer.out.count("undecided: ") + answer.out.count("holds: ") + answer.out.count("hold: ") == len(claims)
     assert policies(home / "runs" / "quickstart-2") == policies(home / "runs" / "quickstart")
+    assert "note: " not in answer.out
+
+
+def test_a_finished_run_begun_with_another_version_is_looked_at_again_with_a_note(fedrl, home):
+    """Nothing is trained; run.toml stays as it is."""
+    run = Path(shutil.copytree(home / "runs" / "quickstart", home / "older"))
+    text = (run / "run.toml").read_text()
+    (run / "run.toml").write_text(re.sub('(?m)^fedrl = ".*"$', 'fedrl = "0.0.1"', text))
+    before = (run / "run.toml").read_bytes()
+    answer = fedrl("run", "--resume", "--out", "older", cwd=home)
+    assert answer.code == 0, answer.err
+    said = " ".join(answer.out.split())
+    assert "note: older/run.toml was begun with other versions (fedrl is 0.0.1 there, " in said
+    assert (run / "run.toml").read_bytes() == before
+
+
+def test_the_command_that_goes_on_elsewhere_names_the_run(tmp_path):
+    """A run whose files are not here, as with a SuperLink elsewhere; said again, the words order the same."""
+    order = running.order("wang2024/table2", overrides={"betas": "0.1,1", "rounds": 7}, seed=3, seeds=2)
+    command = resume_command(tmp_path / "there", engines.Choice("flower", "far"), order)
+    words = "wang2024/table2 --set betas=0.1,1.0 --set rounds=7 --seed 3 --seeds 2"
+    assert command == f"fedrl run {words} --resume --out {tmp_path / 'there'} --engine flower --address far"
+    assert running.order("wang2024/table2", overrides={"betas": "0.1,1.0", "rounds": "7"}, seed=3, seeds=2) == order
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "run.toml").touch()
+    assert words not in resume_command(tmp_path / "there", engines.Choice(), order)
 
 
 def test_stopped_by_ctrl_c_and_resumed_it_ends_with_the_same_bytes(fedrl, environment, home, tmp_path):

@@ -69,6 +69,22 @@ def test_finite_worlds_are_solved_exactly(home, capsys):
     assert "--episodes and --seed do not matter" in table
 
 
+def test_the_most_likely_actions(home, capsys):
+    """Other returns than those of drawn actions, the same from any engine, and said so; finite worlds exactly."""
+    run = home / "cart-pole"
+    drawn, likely = (
+        evaluated(capsys, run, "--episodes", 2, "--arm", "PAvg", *more) for more in ([], ["--deterministic"])
+    )
+    assert (drawn["deterministic"], likely["deterministic"]) == (False, True)
+    assert likely["arms"]["PAvg"]["how"].endswith("; always the most likely action")
+    assert likely["arms"]["PAvg"]["returns"] != drawn["arms"]["PAvg"]["returns"]
+    it = loaded(run, "PAvg")
+    np.testing.assert_array_equal(returns(it, 2, 0, True), likely["arms"]["PAvg"]["returns"])
+    drawn, likely = (evaluated(capsys, home / "finite", "--arm", "PAvg", *more) for more in ([], ["--deterministic"]))
+    assert likely["arms"]["PAvg"]["how"].endswith("; always the most likely action")
+    assert np.mean(likely["arms"]["PAvg"]["returns"]) != np.mean(drawn["arms"]["PAvg"]["returns"])
+
+
 def test_the_summary_by_hand():
     found = np.array([[0.0, 1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0, 8.0]])
     said = summary(found)

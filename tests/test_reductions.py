@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from federations import federation
 
-from fedrl import train
+from fedrl import keys, train
 from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
@@ -15,8 +15,11 @@ from fedrl.local.ascent import steps_along
 from fedrl.local.proximal import proximal
 from fedrl.local.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax
+from fedrl.policies.softmax import softmax_table
 from fedrl.records.measure import exact_return
+from fedrl.rollouts.episodes import Trajectory, sampler
 from fedrl.selection.participation import uniform, weighted
+from fedrl.types import Client
 
 STEPS = {"eta": 0.1, "local_steps": 3}
 SAMPLING = {"horizon": 8, "batch": 2}
@@ -43,16 +46,61 @@ REDUCTIONS = {
     ),
     "uniform participation of all": lambda: pavg(**STEPS, **SAMPLING, participation=uniform(4)),
     "weighted participation of all": lambda: pavg(**STEPS, **SAMPLING, participation=weighted(4)),
-    "S-FedPG": lambda: s_fedpg(**STEPS, **SAMPLING),
     "RS-FedPG, lambda = 0": lambda: rs_fedpg(lam=0.0, **STEPS, **SAMPLING),
     "FedProx, mu = 0": lambda: fedavg(steps_along(proximal(reinforce(**SAMPLING), mu=0.0), **STEPS)),
-    "server step 1": lambda: pavg(**STEPS, **SAMPLING, server_step=1.0),
 }
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reduces_to_fedavg(name, plain):
     assert learnt(REDUCTIONS[name]()) == plain
+
+
+def by_hand(server_step: float) -> np.ndarray:
+    """S-FedPG (Labbi et al. 2025, Algorithm 1 and Eq. 6) in loops and float64; only acting is the library's.
+
+    A step is the mean over episodes of sum_t (sum of gamma^p r_p from p = t on) (1{a = a_t} - pi(a | s_t)) at row s_t.
+    """
+    where = federation(4)
+    policy = softmax_table()(where.environment)
+    act = jax.jit(sampler(where.environment, policy, **SAMPLING))
+    theta = np.zeros((4, 3))
+    for number in range(ROUNDS):
+        moved = np.zeros_like(theta)
+        for i in range(4):
+            client = Client(jnp.int32(i), jax.tree.map(lambda x, i=i: x[i], where.worlds), (), ())
+            local = theta.copy()
+            for y in range(STEPS["local_steps"]):
+                key = keys.of(keys.of_seed(3), "round", number, "train", "client", i, "step", y)
+                local += STEPS["eta"] * gradient(local, act(jnp.asarray(local, jnp.float32), client, key))
+            moved += (local - theta) / 4
+        theta = theta + server_step * moved
+    return theta
+
+
+def gradient(theta: np.ndarray, seen: Trajectory) -> np.ndarray:
+    found, pi = np.zeros_like(theta), np.exp(theta) / np.exp(theta).sum(axis=1, keepdims=True)
+    for states, actions, rewards in zip(*map(np.asarray, (seen.obs, seen.choice, seen.reward)), strict=True):
+        earned = 0.8 ** np.arange(len(rewards)) * rewards
+        for t, (state, action) in enumerate(zip(states, actions, strict=True)):
+            found[state] += earned[t:].sum() * (np.eye(3)[action] - pi[state]) / SAMPLING["batch"]
+    return found
+
+
+@pytest.mark.parametrize("server_step", [1.0, 0.5])
+def test_s_fedpg_by_hand(server_step):
+    """Five rounds, and FedAvg's server step, against the loops above."""
+    found = run(s_fedpg(**STEPS, **SAMPLING, server_step=server_step)).theta[0]
+    np.testing.assert_allclose(found, by_hand(server_step), atol=2e-5)
+    assert np.abs(found).max() > 0.05
+
+
+def test_half_a_server_step_is_half_the_way():
+    """Of the first round, to the bit: the logits start at zero."""
+    whole, half = (
+        train(pavg(**STEPS, **SAMPLING, server_step=step), federation(4), rounds=1, seed=3).theta for step in (1.0, 0.5)
+    )
+    assert (0.5 * whole).tobytes() == half.tobytes()
 
 
 def test_fewer_local_steps_change_it(plain):

@@ -92,9 +92,7 @@ def test_nothing_to_do(bad):
         train(PAVG, federation(4), **bad)
 
 
-def test_a_folder_of_another_run_is_refused(tmp_path):
+def test_a_folder_that_has_played_more_rounds_is_refused(tmp_path):
     train(PAVG, federation(4), rounds=2, seed=1, out=tmp_path / "run")
-    with pytest.raises(ValueError, match="holds a run of 1 seeds from 1 on, 2 from 5 on were asked for"):
-        train(PAVG, federation(4), rounds=2, seed=5, seeds=2, out=tmp_path / "run")
     with pytest.raises(ValueError, match="already played 2 rounds, 1 were asked for"):
         train(PAVG, federation(4), rounds=1, seed=1, out=tmp_path / "run")

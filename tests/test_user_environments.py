@@ -5,7 +5,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete, MultiDiscrete
+from gymnasium.spaces import Box, Discrete, Tuple
 
 import fedrl
 from fedrl.algorithms.fedavg import fedavg
@@ -100,7 +100,11 @@ FAULTS = {
     "a step that raises": (client_1(odd=stuck), "client 1: step raised KeyError: 'door'"),
     "an observation of another shape": (
         client_1(odd=lambda steps, answer: (np.zeros(2, np.float32), *answer[1:])),
-        "client 1: step raised ValueError",
+        r"client 1, copy 0: the observation of step is an array of shape \(2,\), wanted \(1,\)",
+    ),
+    "no reward": (
+        client_1(odd=lambda steps, answer: (answer[0], None, *answer[2:])),
+        "client 1, copy 0: reward is None",
     ),
     "a maker that raises": (missing, "client 1: make_env raised FileNotFoundError: no map of this town"),
 }
@@ -130,10 +134,8 @@ def test_a_fault_on_a_worker_is_named(fault):
 
 
 def test_unsupported_actions_are_named_at_once():
-    with pytest.raises(
-        WorldError, match=r"client 0: actions come from MultiDiscrete\(\[2 2\]\), supported are"
-    ) as error:
-        fedrl.gymnasium(lambda client_id: Walk(actions=MultiDiscrete([2, 2])), clients=2)
+    with pytest.raises(WorldError, match=r"client 0: actions come from Tuple\(.*\), supported are") as error:
+        fedrl.gymnasium(lambda client_id: Walk(actions=Tuple((Discrete(2), Discrete(2)))), clients=2)
     is_one_sentence(error)
 
 

@@ -7,14 +7,16 @@ if TYPE_CHECKING:
     from fedrl.environments.gym import gymnasium
     from fedrl.environments.parallel import pettingzoo
     from fedrl.federation import Federation
-    from fedrl.training import Run, train
+    from fedrl.finished_run import Run, load
+    from fedrl.training import train
 
-__all__ = ["Federation", "Run", "gymnasium", "pettingzoo", "train"]
+__all__ = ["Federation", "Run", "gymnasium", "load", "pettingzoo", "train"]
 
 _HOME = {
     "Federation": "fedrl.federation",
-    "Run": "fedrl.training",
+    "Run": "fedrl.finished_run",
     "gymnasium": "fedrl.environments.gym",
+    "load": "fedrl.finished_run",
     "pettingzoo": "fedrl.environments.parallel",
     "train": "fedrl.training",
 }

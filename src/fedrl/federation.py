@@ -1,5 +1,6 @@
 """A federation: one environment, and for each client the parameters of its own world."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -31,13 +32,14 @@ class Clients(NamedTuple):
     key: Key  # where drawn worlds come from
     worlds: Tree  # a stack, or () where they are shared by all seeds or drawn on demand
     memory: Tree  # a stack
+    faults: Array  # [count] int32: faulty exchanges in a row
     scene: Tree = ()  # the world they meet in, where they do
 
-    def keeping(self, asked: Cohort, memory: Tree) -> "Clients":
-        """With the memories that those asked came back with; () says that theirs are as they were."""
+    def keeping(self, cohort: Cohort, memory: Tree) -> "Clients":
+        """With the new memories of those present; () says that theirs are as they were."""
         if not jax.tree.leaves(memory):
             return self
-        return self._replace(memory=trees.put(self.memory, asked.ids, memory, asked.present))
+        return self._replace(memory=trees.put(self.memory, cohort.ids, memory, cohort.present))
 
 
 @dataclass(frozen=True)
@@ -55,24 +57,59 @@ class Federation:
     settings: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        if isinstance(self.worlds, Environment | Host):
+            raise TypeError("Federation(): environment and worlds are swapped; write Federation(environment, worlds)")
+        if not hasattr(self.environment, "gamma"):
+            raise TypeError(
+                f"environment wants an environment such as finite.environment(states=4, actions=2, gamma=0.9), got "
+                f'{self.environment!r:.60}; for a Gymnasium one write fedrl.gymnasium("CartPole-v1", clients=8)'
+            )
+        if not isinstance(self.clients, int | np.integer | None) or isinstance(self.clients, bool):
+            raise TypeError(f"clients wants a whole number, got {self.clients!r:.60}; write clients=20")
         if callable(self.worlds):
             if self.clients is None or self.clients < 1:
                 raise ValueError(
                     f"worlds is a function, so say how many clients there are: clients=20, got {self.clients}"
                 )
+            self._check_drawn(self.worlds)
         else:
-            sizes = {int(np.shape(x)[0]) for x in jax.tree.leaves(self.worlds)}
-            if len(sizes) != 1 or self.clients not in (None, *sizes):
+            self._check_stack()
+        if self.weight is not None:
+            object.__setattr__(self, "weight", finite.as_numbers("weight", self.weight))
+            if np.shape(self.weight) != (self.count,) or not np.all(np.asarray(self.weight) > 0):
                 raise ValueError(
-                    f"worlds is a stack with leading axes {sorted(sizes)} and clients={self.clients}; "
-                    "every array wants the same leading client axis"
+                    f"weight wants {self.count} positive numbers, one a client, got {np.shape(self.weight)}"
                 )
-            if isinstance(self.worlds, finite.MDP):
-                finite.check(self.worlds)
-        if self.weight is not None and (
-            np.shape(self.weight) != (self.count,) or not np.all(np.asarray(self.weight) > 0)
-        ):
-            raise ValueError(f"weight wants {self.count} positive numbers, one a client, got {np.shape(self.weight)}")
+
+    def _check_drawn(self, worlds: Callable) -> None:
+        try:
+            inspect.signature(worlds).bind("key", "client_id", *self.settings)
+        except TypeError as error:
+            raise TypeError(
+                f"worlds is called as worlds(key, client_id{', *settings' * bool(self.settings)}), but {error}; "
+                "write a function that takes these"
+            ) from error
+        world = jax.eval_shape(self.example)
+        if isinstance(world, finite.MDP):
+            finite.check_sizes(self.environment, world)
+
+    def _check_stack(self) -> None:
+        """Worlds given as arrays. Of finite MDPs these may be lists, and the clients' MDPs may come one by one."""
+        if isinstance(self.worlds, finite.MDP) or _are_mdps(self.worlds):
+            stack = finite.check(finite.as_stack(self.worlds))
+            finite.check_sizes(self.environment, stack)
+            object.__setattr__(self, "worlds", stack)
+        sizes = {np.shape(x)[0] if np.ndim(x) else 0 for x in jax.tree.leaves(self.worlds)}
+        if not sizes:
+            raise TypeError(
+                f"worlds wants arrays with a leading client axis, or a function (key, client_id) -> world, "
+                f"got {self.worlds!r:.60}"
+            )
+        if len(sizes) != 1 or 0 in sizes or self.clients not in (None, *sizes):
+            raise ValueError(
+                f"worlds is a stack with leading axes {sorted(sizes)} and clients={self.clients}; "
+                "every array wants the same leading client axis"
+            )
 
     @property
     def count(self) -> int:
@@ -93,7 +130,7 @@ class Federation:
         worlds = self.draw(shared, world_key, ids) if self.drawn and self.count <= HELD else ()
         kept = jax.eval_shape(algorithm.memory, jnp.int32(0), key)
         stack = jax.vmap(lambda i: algorithm.memory(i, key))(ids) if jax.tree.leaves(kept) else kept
-        clients = Clients(world_key, worlds, stack)
+        clients = Clients(world_key, worlds, stack, jnp.zeros(ids.shape, jnp.int32))
         first = trees.take(self.rows(shared, clients, ids[:1]).world, jnp.int32(0))
         return clients._replace(scene=algorithm.scene(first, keys.of(key, "scene")))
 
@@ -119,3 +156,7 @@ class Federation:
 
     def weights(self, ids: Array) -> Array:
         return jnp.ones(ids.shape) if self.weight is None else jnp.asarray(self.weight)[ids]
+
+
+def _are_mdps(worlds: Tree) -> bool:
+    return isinstance(worlds, list | tuple) and bool(worlds) and all(isinstance(x, finite.MDP) for x in worlds)

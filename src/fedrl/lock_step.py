@@ -13,6 +13,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl import keys, trees
+from fedrl.admission import Heard, all_finite
+from fedrl.faults import Why
 from fedrl.keys import Key
 from fedrl.round import seam
 from fedrl.trees import Tree
@@ -27,14 +29,7 @@ class Lifted(NamedTuple):
     repeat: Callable  # (count, (y, carry) -> carry, carry) -> carry
 
 
-class Done(NamedTuple):
-    uploads: Tree  # stacks, as the cohort
-    memory: Tree
-    env_steps: Array
-    scene: Tree
-
-
-Work = Callable[[Server, Client, Tree, Cohort, Key], Done]  # (server, stack of clients, scene, cohort, key)
+Work = Callable[[Server, Client, Tree, Cohort, Key], Heard]  # (server, stack of clients, scene, cohort, key)
 
 
 def needed(exchange: Exchange) -> bool:
@@ -42,7 +37,11 @@ def needed(exchange: Exchange) -> bool:
 
 
 def lock_step(exchange: Exchange, lifted: Lifted) -> Work:
-    """The clients' part of `exchange`. A client past its tau_i learns nothing, but acts on and hears its neighbours."""
+    """The clients' part of `exchange`. A client past its tau_i learns nothing, but acts on and hears its neighbours.
+
+    A client whose direction or parameters stop being finite tells its neighbours zeros from then on, keeps what it had
+    before that step, and is a fault at the end.
+    """
     update = exchange.local
     if update.plain:
         raise ValueError(
@@ -59,17 +58,20 @@ def lock_step(exchange: Exchange, lifted: Lifted) -> Work:
         return seam(local), jnp.asarray(steps, jnp.int32)
 
     @lifted.each
-    def learn(common: Any, row: Any) -> tuple[Tree, Tree]:
-        (key, y), (local, seen, client, steps) = common, row
+    def learn(common: Any, row: Any) -> tuple[Tree, Tree, Array]:
+        (key, y), (local, seen, client, steps, sound) = common, row
         direction, after = seam(update.estimate(local, seen, client, _address(key, client, y)))
-        busy = y < steps
-        return trees.where(busy, direction, trees.zeros_like(direction)), trees.where(busy, after, local)
+        sound &= (y >= steps) | all_finite((direction, after))
+        busy = sound & (y < steps)
+        return trees.where(busy, direction, trees.zeros_like(direction)), trees.where(busy, after, local), sound
 
     @lifted.each
-    def apply(y: Array, row: Any) -> Tree:
-        local, direction, client, steps = row
+    def apply(y: Array, row: Any) -> tuple[Tree, Array]:
+        local, direction, client, steps, sound = row
         moved = seam(update.apply(local, direction, client))
-        return moved if exchange.mix else trees.where(y < steps, moved, local)
+        moved = moved if exchange.mix else trees.where(y < steps, moved, local)
+        sound &= all_finite(moved)
+        return trees.where(sound, moved, local), sound
 
     @lifted.each
     def finish(common: Any, row: Any) -> tuple[Tree, Tree, Array]:
@@ -80,20 +82,22 @@ def lock_step(exchange: Exchange, lifted: Lifted) -> Work:
     act = _acting(exchange, lifted)
     mix = lifted.whole(exchange.mix) if exchange.mix else None
 
-    def work(server: Server, clients: Client, scene: Tree, asked: Cohort, key: Key) -> Done:
+    def work(server: Server, clients: Client, scene: Tree, asked: Cohort, key: Key) -> Heard:
         local, steps = start((server, key), clients)
 
-        def step(y: Array, carry: tuple[Tree, Tree]) -> tuple[Tree, Tree]:
-            local, scene = carry
+        def step(y: Array, carry: tuple[Tree, Tree, Array]) -> tuple[Tree, Tree, Array]:
+            local, scene, sound = carry
             seen, scene = act(local, clients, scene, key, y)
-            direction, local = learn((key, y), (local, seen, clients, steps))
+            direction, local, sound = learn((key, y), (local, seen, clients, steps, sound))
             direction = mix(direction, asked) if mix else direction
-            return apply(y, (local, direction, clients, steps)), scene
+            local, sound = apply(y, (local, direction, clients, steps, sound))
+            return local, scene, sound
 
-        local, scene = lifted.repeat(update.max_steps, step, (local, scene))
+        local, scene, sound = lifted.repeat(update.max_steps, step, (local, scene, asked.present))
         slots = jnp.arange(asked.ids.shape[0], dtype=jnp.int32)
         uploads, memory, env_steps = finish((asked, key), (local, clients, slots))
-        return Done(uploads, memory, env_steps, scene)
+        why = jnp.where(sound, jnp.int32(Why.FINE), jnp.int32(Why.NOT_FINITE))
+        return Heard(clients, uploads, memory, env_steps, scene, why)
 
     return work
 

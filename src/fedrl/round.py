@@ -1,20 +1,23 @@
 """One federated round: the file to read first.
 
-    for each exchange:  choose a cohort -> each client works on its own -> combine what came back -> the server receives it
+    for each exchange:  choose a cohort -> each client works on its own -> admit what came back -> combine it
+                        -> the server receives it
 
-`execute` is the engine's part, from the chosen cohort to the stack of uploads; everything else is here and the same
-everywhere. A `seam` is an optimisation barrier: it asks the compiler not to work across it, so that a client computes the
-same bits whether it is compiled alone or inside the program of the whole federation (docs/engines.md says how far it is
-heeded).
+`execute` is the engine's part, from the cohort asked to the stack of uploads; everything else is here and the same
+everywhere. `admission.py` says whose upload counts. A `seam` is an optimisation barrier: it asks the compiler not to work
+across it, so that a client computes the same bits whether it is compiled alone or inside the program of the whole
+federation (docs/engines.md says how far it is heeded).
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import jax
 from jax import Array
 
 from fedrl import keys, trees
+from fedrl.admission import Heard, admit, ask
+from fedrl.faults import STOP, Faults
+from fedrl.federation import Clients
 from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics, Server
@@ -22,37 +25,47 @@ from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metric
 seam = jax.lax.optimization_barrier
 
 
-class Heard(NamedTuple):
-    """What an engine brings back from one exchange."""
-
-    uploads: Tree  # a stack in ascending client id
-    cohort: Cohort  # as asked, with `present` and `staleness` as they turned out
-    clients: Any  # the clients, with their new memories
-    env_steps: Array  # [c] environment steps each client took
-
-
-Execute = Callable[[Exchange, Server, Any, Cohort, Key], Heard]
+Execute = Callable[[Exchange, Server, Clients, Cohort, Key], Heard]
 
 
 def play_round(
-    algorithm: Algorithm, execute: Execute, server: Server, clients: Any, key: Key
-) -> tuple[Server, Any, Metrics]:
+    algorithm: Algorithm, execute: Execute, server: Server, clients: Clients, key: Key, faults: Faults = STOP
+) -> tuple[Server, Clients, Metrics]:
     metrics: Metrics = {}
     for exchange in algorithm.exchanges:
-        server, clients, seen = play_exchange(exchange, execute, server, clients, key)
+        server, clients, seen = play_exchange(exchange, execute, server, clients, key, faults)
         metrics |= seen
     return server, clients, metrics
 
 
 def play_exchange(
-    exchange: Exchange, execute: Execute, server: Server, clients: Any, key: Key
-) -> tuple[Server, Any, Metrics]:
+    exchange: Exchange, execute: Execute, server: Server, clients: Clients, key: Key, faults: Faults = STOP
+) -> tuple[Server, Clients, Metrics]:
     key = keys.of(key, exchange.name)
-    asked = exchange.choose(server, keys.of(key, "choose"))
+    chosen = exchange.choose(server, keys.of(key, "choose"))
+    asked = ask(faults, chosen, clients.faults)
     heard = execute(exchange, server, clients, asked, key)
-    server, seen = server_half(exchange, server, heard.uploads, heard.cohort, key)
-    seen |= {"answered": heard.cohort.present.sum(), "env_steps": heard.env_steps.sum()}
-    return server, heard.clients, {f"{exchange.name}/{name}": value for name, value in seen.items()}
+    return take_in(exchange, server, clients, chosen, asked, heard, key, faults)
+
+
+def take_in(
+    exchange: Exchange,
+    server: Server,
+    clients: Clients,
+    chosen: Cohort,
+    asked: Cohort,
+    heard: Heard,
+    key: Key,
+    faults: Faults,
+) -> tuple[Server, Clients, Metrics]:
+    """From what came back to the next server and clients."""
+    admitted = admit(faults, exchange.local, chosen, asked, heard, clients.faults)
+    cohort = admitted.cohort
+    server, seen = server_half(exchange, server, admitted.uploads, cohort, key)
+    after = clients.keeping(cohort, heard.memory)._replace(scene=heard.scene, faults=admitted.in_a_row)
+    seen |= {"answered": cohort.present.sum(), "env_steps": admitted.env_steps.sum()}
+    seen |= {"asked_ids": cohort.ids, "fault_codes": admitted.why}
+    return server, after, {f"{exchange.name}/{name}": value for name, value in seen.items()}
 
 
 def server_half(exchange: Exchange, server: Server, uploads: Tree, cohort: Cohort, key: Key) -> tuple[Server, Metrics]:

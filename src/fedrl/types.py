@@ -50,6 +50,8 @@ class LocalUpdate(NamedTuple):
     plain: bool = False  # but where this is True: then `estimate` and `apply` are plain Python too (torch, say)
     together: bool = False  # True: clients meet in one world, and `sample` is of all of them at once:
     #                         (stack of local, stack of clients, scene, key) -> stack of seen, scene
+    most_env_steps: int = 0  # that one local step can take, 0 if not known: an answer that claims more is a fault
+    possible: Callable | None = None  # (upload, client) -> whether it can be true; None: whatever is finite
 
 
 class Channel(NamedTuple):
@@ -88,10 +90,16 @@ class Policy(NamedTuple):
     tsallis: Callable | None = None  # (theta, obs, q) -> [...] Tsallis entropy S_q in closed form, `entropy` at q = 1
     kl: Callable | None = None  # (theta, other, obs) -> [...] KL(theta || other) in closed form
     table: Callable | None = None  # (theta) -> [states, choices, k] log-probabilities, where observations are finite
-    host: Callable | None = None  # (theta, obs [B], noise [B]) -> choice, action: `sample` for NumPy, many at a time
+    host: Callable | None = None  # (theta, obs [B], noise [B]) -> choice, action: `sample` for NumPy, many at a time;
+    #                               noise None: the most likely choice
+    mode: Callable | None = (
+        None  # (theta, obs [...]) -> choice: the most likely one, the first of several (argmax, mean)
+    )
     decisions: int = 1  # k
     hold: int = 1  # steps for which a roll-out uses one draw of noise before it takes the next
     actions: int = 0  # how many actions there are, where they are finite
+    about: dict[str, Any] | None = None  # what a stranger must know to act with saved parameters, as JSON can hold it:
+    #                                      "kind", and by kind "layers", "activation", "actions", …
 
 
 BuildPolicy = Callable[[Any], Policy]  # (environment); a table wants finite observations and actions, a network any

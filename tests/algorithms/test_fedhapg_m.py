@@ -44,7 +44,7 @@ def theta_norm(algorithm, where):
     """For policies without a table: measures the size of theta."""
     exact = exact_return()(algorithm, where)
     start = lambda theta, client, key: trees.squared_norm(theta)  # noqa: E731
-    return exact._replace(local=exact.local._replace(start=start))
+    return exact._replace(local=exact.local._replace(start=start, possible=None))
 
 
 def end_state(method, where, measure, engine) -> list[np.ndarray]:

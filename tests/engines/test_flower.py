@@ -26,6 +26,7 @@ from fedrl.engines.flower_crew import Organisations
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments import random_mdp
 from fedrl.environments.errors import WorldError
+from fedrl.faults import STOP, leave_out, stop
 from fedrl.federation import Federation
 from fedrl.links.graphs import ring
 from fedrl.local.ascent import steps_along
@@ -76,13 +77,13 @@ def play(monkeypatch):
     for name in ("_task_id", "_run_id", "_node_id"):  # which Flower sets where it starts an app
         monkeypatch.setattr(TaskIdentity, name, 1)
 
-    def over(method, where, measure, nodes, rounds=3):
+    def over(method, where, measure, nodes, rounds=3, faults=STOP):
         made = SimpleNamespace(build=lambda config: {"arm": Arm(method, where, rounds, one_at_a_time(), measure)})
         monkeypatch.setattr(recipe, "load", lambda name: made)
         monkeypatch.setattr(running, "order", lambda name, overrides: SimpleNamespace(config=overrides))
         flower_node.rebuilt.cache_clear()
         engine = flower_server.flower(nodes, {"recipe": "test", "config": {}}, "arm")
-        return end_state(method, engine, where, measure, rounds=rounds)
+        return end_state(method, lambda *given: engine(*given, faults), where, measure, rounds=rounds)
 
     return over
 
@@ -181,6 +182,59 @@ def test_a_world_that_breaks(play):
 
     with pytest.raises(WorldError, match="client 2: make_env raised OSError: no water"):
         play(pavg(**STEPS, **SAMPLING), frozen_lakes(3, make_env), sampled_return(2), organisations())
+
+
+def lakes_of_which_one_breaks():
+    import gymnasium as gym
+
+    def make_env(client: int) -> gym.Env:
+        if client == 2:
+            raise OSError("no water")
+        return gym.make("FrozenLake-v1")
+
+    return frozen_lakes(3, make_env)
+
+
+def test_a_world_that_breaks_is_left_out(play):
+    """Its node answers for its other client all the same."""
+    where, rule, method = lakes_of_which_one_breaks(), leave_out(), pavg(**STEPS, **SAMPLING)
+    exact = end_state(method, lambda *given: one_at_a_time()(*given, rule), where, sampled_return(2), rounds=2)
+    assert play(method, where, sampled_return(2), organisations(), rounds=2, faults=rule) == exact
+
+
+@pytest.mark.parametrize("how", ["late", "wrong shape"])
+def test_an_organisation_that_is_late_or_wrong(play, monkeypatch, how):
+    """It serves clients 0 and 2, which are left out; a late answer is never looked at."""
+    nodes = organisations()
+    push = nodes.grid.push_messages
+
+    def spoil(messages):
+        (message,) = messages
+        sent = push(messages)
+        if message.metadata.message_type == "train" and message.metadata.dst_node_id == 11:
+            if how == "late":
+                del nodes.grid.answers[sent[0]]
+            else:
+                came = nodes.grid.answers[sent[0]].content["answer"]
+                name = next(iter(came))
+                came[name] = flower_messages.arrays({name: np.zeros(7)})[name]
+        return sent
+
+    monkeypatch.setattr(nodes.grid, "push_messages", spoil)
+    where, method = federation(4), pavg(**STEPS, **SAMPLING)
+    rule = leave_out(deadline=0.2 if how == "late" else None, in_a_row=1)
+    play(method, where, exact_return(), nodes, rounds=2, faults=rule)
+    asked = [m.content.config_records["asked"] for m in nodes.grid.sent if m.metadata.message_type == "train"]
+    assert [words["slots"] for words in asked if words["exchange"] == "train"] == [
+        [0, 2],
+        [1, 3],
+        [0, 2],
+        [1, 3],
+        *2 * [[1, 3]],
+    ]
+    assert not nodes.out
+    with pytest.raises(WorldError, match="did not answer within the deadline" if how == "late" else "array done/0"):
+        play(method, where, exact_return(), nodes, rounds=1, faults=stop(deadline=rule.deadline))
 
 
 def test_other_versions(play, monkeypatch):

@@ -15,6 +15,7 @@ from engine_runs import end_state, frozen_lakes, within
 from federations import federation
 from remembering import remembering
 
+import fedrl
 from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
@@ -177,6 +178,48 @@ def test_work_that_kills():
 
     with pytest.raises(RuntimeError, match="3 workers in a row died at the work of client 2; .*fewer workers"):
         run(lake_with(crash), processes(2))
+
+
+def test_a_run_after_one_that_was_interrupted(tmp_path):
+    """Ctrl-C while a worker is busy; its late answer, of the same shape, must not be taken for the next run's."""
+    busy = tmp_path / "busy"
+
+    class Paid(gym.Wrapper):
+        pause = 0.0
+
+        def step(self, action):
+            time.sleep(self.pause)
+            seen, _, *over = super().step(action)
+            return seen, 0.1 * action + 0.01 * seen, *over
+
+    class Slow(Paid):
+        pause = 0.05
+
+        def step(self, action):
+            busy.touch()
+            return super().step(action)
+
+    def interrupt() -> None:
+        deadline = time.monotonic() + 60
+        while not busy.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def learnt(env, seed: int, engine) -> list:
+        where = frozen_lakes(2, lambda client: env(gym.make("FrozenLake-v1")))
+        method = pavg(**STEPS, **SAMPLING)
+        run = fedrl.train(method, where, rounds=1, seed=seed, measure=sampled_return(1), engine=engine)
+        return [run.theta.tobytes(), *(row["return"] for row in run.rows)]
+
+    wanted = [learnt(Paid, seed, one_at_a_time()) for seed in (1, 2)]
+    assert all(a != b for a, b in zip(*wanted, strict=True))
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    with pytest.raises(KeyboardInterrupt):
+        learnt(Slow, 1, processes(2))
+    thread.join()
+    assert learnt(Paid, 2, processes(2)) == wanted[1]
+    assert learnt(Paid, 1, processes(2)) == wanted[0]
 
 
 def test_what_cannot_be_sent():

@@ -1,6 +1,8 @@
 """Ray actors: the same bytes as in one process, also when actors die."""
 
+import os
 import random
+import signal
 import sys
 import threading
 import time
@@ -9,6 +11,7 @@ import pytest
 from engine_runs import end_state, frozen_lakes, within
 from federations import federation
 
+import fedrl
 from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines import ray_cluster as module
@@ -16,6 +19,7 @@ from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.ray_cluster import ray
 from fedrl.environments.errors import WorldError
+from fedrl.faults import leave_out
 from fedrl.records.measure import exact_return, sampled_return
 
 pytest.importorskip("ray")
@@ -27,6 +31,8 @@ LAKE = pavg(**STEPS, **SAMPLING)
 
 @pytest.fixture(scope="module", autouse=True)
 def _stop():
+    """Ray is started here because its servers end with the thread that started them, and `within` has one for each test."""
+    module._place(None, 2)
     yield
     module.stop()
 
@@ -86,3 +92,41 @@ def test_without_ray(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match="pip install 'fedrl\\[ray\\]'"):
         ray()
+
+
+def test_actors_that_hang_or_are_stopped(tmp_path):
+    """Client 1 hangs in a step, once; then an actor is stopped. Both are left out, and the actors replaced."""
+    import gymnasium as gym
+
+    class Slow(gym.Wrapper):
+        def step(self, action):
+            if not (tmp_path / "hung").exists():
+                (tmp_path / "hung").touch()
+                time.sleep(3600)
+            return super().step(action)
+
+    where = frozen_lakes(2, lambda client: (Slow if client else lambda env: env)(gym.make("FrozenLake-v1")))
+    stopped = []
+
+    def freeze(row, rounds):
+        if row.get("faults") and not stopped:
+            actors = module._places[None, 2]
+            stopped.append(actors.ray.get(actors.arrivals[0])[1])
+            os.kill(stopped[0], signal.SIGSTOP)
+
+    run = within(
+        200,
+        lambda: fedrl.train(
+            pavg(eta=0.3, local_steps=1, horizon=8), where, rounds=4, engine=ray(workers=2), watch=freeze,
+            measure=sampled_return(1), faults=leave_out(deadline=3.0, in_a_row=9), warn=lambda _: None,
+        ),
+    )  # fmt: skip
+    assert stopped
+    left_out = [who for row in run.rows for who in row.get("left_out", [])]
+    assert left_out[0]["client"] == 1
+    assert len(left_out) == 2
+    assert all(who["why"].startswith("it did not answer by the deadline") for who in left_out)
+    deadline = time.monotonic() + 10
+    while os.path.exists(f"/proc/{stopped[0]}"):
+        assert time.monotonic() < deadline, "a stopped actor is still there"
+        time.sleep(0.1)

@@ -1,13 +1,21 @@
 """Environments in processes of their own (about 15 s)."""
 
+import signal
 import subprocess
 import sys
+import time
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box
+from pettingzoo import ParallelEnv
 
 from fedrl.environments.apart import Apart, Gone
+from fedrl.environments.errors import WorldError
+from fedrl.environments.parallel import Copies
+from fedrl.environments.spaces import describe
 from fedrl.environments.traffic import FigureEight, Merge
 
 
@@ -55,6 +63,65 @@ def test_one_that_was_interrupted_is_not_asked_again(monkeypatch):
             env.reset(seed=0)
     with pytest.raises(Gone, match="exit code 0"):
         env.step({})
+
+
+class Stuck(ParallelEnv):
+    """Hangs at its second step."""
+
+    metadata: ClassVar[dict] = {}
+
+    def __init__(self, hangs: bool = True):
+        self.possible_agents, self.agents, self.steps, self.hangs = ["one"], ["one"], 0, hangs
+
+    def observation_space(self, agent):
+        return Box(-1, 1, (1,))
+
+    def action_space(self, agent):
+        return Box(-1, 1, (1,))
+
+    def reset(self, seed=None, options=None):
+        self.steps = 0
+        return {"one": np.zeros(1, np.float32)}, {"one": {}}
+
+    def step(self, actions):
+        self.steps += 1
+        if self.steps == 2 and self.hangs:
+            time.sleep(3600)
+        at = np.array([self.steps / 5], np.float32)
+        return {"one": at}, {"one": 1.0}, {"one": False}, {"one": False}, {"one": {}}
+
+
+LINE = describe(Box(-1, 1, (1,)))
+
+
+@pytest.mark.usefixtures("travelling")
+def test_a_step_that_hangs():
+    """Given up twice, with its epoch repeated in between; then it is a named error."""
+    began = time.monotonic()
+    copies = Copies(Stuck, ["one"], 1, 5, LINE, LINE, deadline=1.0)
+    copies.reset(np.array([0]), np.array([7]))
+    copies.step(np.zeros((1, 1, 1), np.float32))
+    first = copies._envs[0]._process
+    with pytest.raises(
+        WorldError, match="copy 0 died 2 times in a row after 1 steps .*no answer within the deadline of 1 s"
+    ):
+        copies.step(np.zeros((1, 1, 1), np.float32))
+    assert first.returncode == -9
+    assert time.monotonic() - began < 60
+
+
+@pytest.mark.usefixtures("travelling")
+def test_a_process_that_is_stopped():
+    """SIGSTOP: another takes over, and its epoch goes on as if nothing had been."""
+    copies = Copies(partial(Stuck, False), ["one"], 1, 5, LINE, LINE, deadline=1.0)
+    copies.reset(np.array([0]), np.array([7]))
+    copies.step(np.zeros((1, 1, 1), np.float32))
+    stopped = copies._envs[0]._process
+    stopped.send_signal(signal.SIGSTOP)
+    seen, *_ = copies.step(np.zeros((1, 1, 1), np.float32))
+    assert seen[0, 0, 0] == np.float32(0.4)
+    assert stopped.returncode == -9
+    copies.close()
 
 
 WALK = """

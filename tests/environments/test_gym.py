@@ -3,12 +3,13 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 from gymnasium.wrappers import TimeLimit
 
 from fedrl.environments import protocol
 from fedrl.environments.errors import WorldError, check_finite
 from fedrl.environments.gym import gymnasium
+from fedrl.environments.spaces import describe
 from fedrl.federation import Federation
 
 TASKS = {
@@ -185,7 +186,7 @@ def test_a_make_env_that_raises_is_named():
         return gym.make("FrozenLake-v1")
 
     federation = gymnasium(make_env, clients=4)
-    with pytest.raises(WorldError, match="client 3: make_env raised KeyError: 'no such map'; mend it or leave") as told:
+    with pytest.raises(WorldError, match="client 3: make_env raised KeyError: 'no such map'; fix it or leave") as told:
         opened(federation, 3)
     assert isinstance(told.value.__cause__, KeyError)
     with pytest.raises(WorldError, match="client 0: make_env returned NoneType, wanted a gymnasium.Env"):
@@ -193,13 +194,18 @@ def test_a_make_env_that_raises_is_named():
 
 
 def test_a_step_or_reset_that_raises_is_named():
-    simulator = opened(gymnasium(lambda client_id: Room(paid="much"), clients=2), 1)
-    simulator.reset(np.arange(2), seeds(0, 1))
-    with pytest.raises(WorldError, match="client 1: step raised ValueError: could not convert"):
-        simulator.step(np.zeros(2, np.int32))
-    simulator = opened(gymnasium(lambda client_id: Room(said=np.zeros(5)), clients=2), 1)
-    with pytest.raises(WorldError, match="client 1: reset raised ValueError"):
+    class Broken(Room):
+        def reset(self, *, seed=None, options=None):
+            raise ConnectionError("nobody there")
+
+        def step(self, action):
+            raise KeyError("door")
+
+    simulator = opened(gymnasium(lambda client_id: Broken(), clients=2), 1)
+    with pytest.raises(WorldError, match="client 1: reset raised ConnectionError: nobody there"):
         simulator.reset(np.arange(2), seeds(0, 1))
+    with pytest.raises(WorldError, match="client 1: step raised KeyError: 'door'"):
+        simulator.step(np.zeros(2, np.int32))
 
 
 def test_numbers_that_are_not_finite_are_named():
@@ -217,16 +223,16 @@ def test_numbers_that_are_not_finite_are_named():
 
 
 @pytest.mark.parametrize(
-    "room",
+    ("room", "supported"),
     [
-        {"observations": Dict({"a": Discrete(2)})},
-        {"observations": Tuple((Discrete(2),))},
-        {"actions": MultiBinary(3)},
+        ({"observations": Dict({"a": Text(3)})}, "Dict and Tuple of these; .*TransformObservation"),
+        ({"actions": Dict({"a": Discrete(2)})}, "MultiDiscrete and MultiBinary; .*TransformAction"),
+        ({"actions": Tuple((Discrete(2),))}, "MultiDiscrete and MultiBinary; .*TransformAction"),
     ],
 )
-def test_other_spaces_are_refused(room):
+def test_other_spaces_are_refused(room, supported):
     name = next(iter(room.values()))
-    with pytest.raises(WorldError, match="come from .*, supported are Box and Discrete") as told:
+    with pytest.raises(WorldError, match=f"client 0: .* come from .*, supported are .*{supported}") as told:
         gymnasium(lambda client_id: Room(**room), clients=1)
     assert str(name) in str(told.value)
 
@@ -236,3 +242,67 @@ def test_settings_are_checked():
         gymnasium(lambda client_id: Room(), clients=0)
     with pytest.raises(ValueError, match="got 1, 0.99 and -5"):
         gymnasium(lambda client_id: Room(), clients=1, limit=-5)
+
+
+@pytest.mark.parametrize(
+    "space", [Dict({"b": Discrete(3), "a": Box(-1.0, 1.0, (2,))}), Tuple((Discrete(2), MultiBinary(2))), MultiBinary(3)]
+)
+def test_observations_of_several_parts_are_flat(space):
+    federation = gymnasium(lambda client_id: Room(observations=space), clients=1)
+    assert federation.environment.observations.shape == gym.spaces.flatten_space(space).shape
+    assert federation.environment.native_observations == describe(space)
+    first = opened(federation).reset(np.arange(2), seeds(0, 1))
+    assert (first.shape[1:], first.dtype) == (federation.environment.observations.shape, np.float32)
+
+
+def test_actions_of_several_dimensions_reach_the_environment():
+    one, two = given(MultiDiscrete([3, 2], start=[0, 5]), np.asarray([[2, 0], [1, 1]], np.int32))
+    assert (one.tolist(), two.tolist()) == ([2, 5], [1, 6])
+    one, two = given(MultiBinary(3), np.asarray([[1, 0, 1], [0, 0, 1]], np.int32))
+    assert (one.tolist(), two.tolist(), one.dtype) == ([1, 0, 1], [0, 0, 1], np.int8)
+
+
+def reaching(client_id: int) -> gym.Env:
+    reach = 2.0 + client_id
+    return Room(Box(0.0, 10 * reach, (1,)), Box(-reach, reach, (1,)), said=np.full(1, 5 * reach, np.float32))
+
+
+def test_bounds_that_differ_are_rescaled_on_request():
+    """The policy sees the same space, and each client's environment its own."""
+    with pytest.raises(WorldError, match=r"client 1: observation space .* only their bounds differ: .*rescale=True"):
+        opened(gymnasium(reaching, clients=2), 1)
+    rooms = []
+
+    def make_env(client_id):
+        rooms.append(reaching(client_id))
+        return rooms[-1]
+
+    federation = gymnasium(make_env, clients=2, rescale=True)
+    host = federation.environment
+    assert host.observations == host.actions == protocol.Box((1,), (-1.0,), (1.0,))
+    assert (host.native_actions["low"], host.native_actions["high"], host.native_actions["rescaled"]) == (-1, 1, True)
+    for client_id, reach in ((0, 2.0), (1, 3.0)):
+        simulator = opened(federation, client_id, copies=1)
+        np.testing.assert_array_equal(simulator.reset(np.arange(1), seeds(0)), [[0.0]])
+        simulator.step(np.float32([[0.5]]))
+        assert rooms[-1].given[0].tolist() == [reach / 2]
+    with pytest.raises(WorldError, match=r"client 1: action space .*, so fix make_env or leave the client out"):
+        opened(gymnasium(lambda i: Room(actions=Box(-1, 1, (1 + i,))), clients=2, rescale=True), 1)
+
+
+def test_only_the_rows_asked_for_are_stepped():
+    """As if the others were not there; a fault is named by its copy's own number."""
+    federation = gymnasium(lambda client_id: gym.make("Pendulum-v1"), clients=1)
+    some, every = opened(federation, copies=4), opened(federation, copies=4)
+    for simulator in (some, every):
+        simulator.reset(np.arange(4), seeds(0, 1, 2, 3))
+    torque, rows = np.float32([[0.0], [1.0], [2.0], [-1.0]]), np.asarray([1, 3])
+    for mine, theirs in zip(some.step(torque[rows], rows), every.step(torque), strict=True):
+        np.testing.assert_array_equal(mine, theirs[rows])
+    fresh = opened(federation, copies=1)
+    fresh.reset(np.arange(1), seeds(2))
+    np.testing.assert_array_equal(some.step(torque[2:3], np.asarray([2]))[0], fresh.step(torque[2:3])[0])
+    simulator = opened(gymnasium(lambda client_id: Room(paid=np.inf), clients=1), copies=3)
+    simulator.reset(np.arange(3), seeds(0, 1, 2))
+    with pytest.raises(WorldError, match="client 0, copy 2: reward inf is not finite"):
+        simulator.step(np.zeros(1, np.int32), np.asarray([2]))

@@ -126,6 +126,19 @@ def test_threads_do_not_change_a_bit():
     assert play(1) == play(2) == play(5) == play(None)
 
 
+def test_only_the_rows_asked_for_are_stepped():
+    """Copies left out stay where they are and are not missed by the others, to the bit."""
+    some, every = (tasks.hopper().open(0, host_world(HOPPER), 3) for _ in range(2))
+    for simulator in (some, every):
+        simulator.reset(np.arange(3), seeds(0, 1, 2))
+    still, rows, push = some.batch.state[1].copy(), np.asarray([0, 2]), np.random.default_rng(0).uniform(-1, 1, (3, 3))
+    for _ in range(5):
+        for mine, theirs in zip(some.step(push[rows], rows), every.step(push), strict=True):
+            assert mine.tobytes() == theirs[rows].tobytes()
+    np.testing.assert_array_equal(some.batch.state[1], still)
+    assert some.elapsed.tolist() == [5, 0, 5]
+
+
 def bits(model):
     room = np.zeros(mujoco.mj_sizeModel(model), np.uint8)
     mujoco.mj_saveModel(model, None, room)

@@ -14,19 +14,22 @@ from actor_critics import (
     TINY,
     UNFILTERED,
     Bench,
+    advantages,
     goes_along_the_gradient,
     same,
     same_bits_fused,
 )
 from engine_runs import end_state
 
+from fedrl import trees
 from fedrl.algorithms.fedavg import Model, fedavg
 from fedrl.engines import processes as workers
 from fedrl.engines.processes import processes
 from fedrl.environments import finite
 from fedrl.local.ppo import ppo
 from fedrl.local.steps import constant, sgd
-from fedrl.local.trust import adaptive_kl, clipped
+from fedrl.local.trust import Trust, adaptive_kl, clipped
+from fedrl.policies.mlp import mlp
 from fedrl.policies.softmax import softmax_table
 from fedrl.round import work
 
@@ -50,7 +53,7 @@ def test_who_moves(settings, moves):
         _, after = bench.iterate(bench.begin(round))
         assert same(after.theta.actor, bench.theta.actor) != actor
         assert same(after.theta.critic, bench.theta.critic) != critic
-        assert float(after.memory.obs.total) == int(after.env_steps) == STEPS  # it looked about in any case
+        assert float(after.gathered.obs.total) == int(after.env_steps) == STEPS  # it looked about in any case
 
 
 @pytest.mark.parametrize(("bonus", "bootstrap"), [(0.0, True), (0.3, False)])
@@ -64,18 +67,21 @@ def test_one_step_by_hand(bonus, bootstrap):
     )
 
 
-def test_what_a_client_keeps():
+@pytest.mark.parametrize("filters", ["pooled", "own"])
+def test_what_a_client_keeps(filters):
     """Filters are the moments of all it has seen; of three iterations it remembers the last two, oldest first."""
-    bench = bench_of(remember=2, warm_up=2 * STEPS)
+    bench = bench_of(remember=2, warm_up=2 * STEPS, filters=filters)
     local, saw = bench.begin(), []
     for number in range(3):
         seen, local = bench.iterate(local, number)
         saw.append(jax.tree.map(np.asarray, seen))
     for kept, older, newer in zip(local.memory.recent, saw[1], saw[2], strict=True):
         np.testing.assert_array_equal(kept, np.concatenate([older, newer]))
+    own = local.gathered if filters == "pooled" else local.memory.filters
+    assert same(local.theta.filters, local.gathered)  # nothing was seen before the message
     for moments, x in (
-        (local.memory.obs, np.concatenate([seen.obs.reshape(-1, 4) for seen in saw])),
-        (local.memory.reward, np.concatenate([seen.reward.reshape(-1, 1) for seen in saw])),
+        (own.obs, np.concatenate([seen.obs.reshape(-1, 4) for seen in saw])),
+        (own.reward, np.concatenate([seen.reward.reshape(-1, 1) for seen in saw])),
     ):
         assert float(moments.total) == len(x) == 3 * STEPS
         np.testing.assert_allclose(moments.mean, x.mean(axis=0), atol=1e-5)
@@ -83,16 +89,19 @@ def test_what_a_client_keeps():
     assert int(local.env_steps) == 3 * STEPS
 
 
-def test_warm_up_fills_the_memory_and_leaves_theta():
+@pytest.mark.parametrize("filters", ["pooled", "own"])
+def test_warm_up_fills_the_memory_and_leaves_theta(filters):
     """Seventy steps of warm-up are three iterations of 32, of which two are remembered."""
-    bench = bench_of(warm_up=70, remember=2)
+    bench = bench_of(warm_up=70, remember=2, filters=filters)
     (looking,) = bench.learner.opening
     message = Model(bench.theta, jnp.int32(0))
     local = jax.jit(lambda key: work(looking, message, bench.client, key))(jax.random.key(4))
     upload, memory, env_steps = looking.finish(local, bench.client)
-    assert upload == ()
-    assert same(local.theta, bench.theta)
-    assert float(memory.obs.total) == float(memory.reward.total) == int(env_steps) == 96
+    assert not jax.tree.leaves((upload.actor, upload.critic))
+    assert same(local.theta[:2], bench.theta[:2])
+    seen, kept_at_home = (upload.filters, memory.filters) if filters == "pooled" else (memory.filters, upload.filters)
+    assert float(seen.obs.total) == float(seen.reward.total) == int(env_steps) == 96
+    assert not jax.tree.leaves(kept_at_home)
     assert bool(memory.recent.alive.all())  # both places are taken
     assert same((memory.actor, memory.critic), (bench.client.memory.actor, bench.client.memory.critic))
 
@@ -108,6 +117,43 @@ def test_penalty_coefficient_follows_the_kl():
     assert float(far.memory.actor.beta) == 2.0
     _, again = bench.iterate(still, 1)
     assert float(again.memory.actor.beta) == 0.25
+
+
+def test_the_penalty_is_the_kl_from_the_old_policy_to_the_new():
+    """Two plain steps on the whole batch up mean(rho A) - 50 KL(old || new), and what `adapt` is told, by hand.
+
+    At the first step the KL has no slope; the second, and the KL after it, tell KL(old || new) from KL(new || old).
+    """
+    trust = Trust(
+        objective=lambda ratio, advantage, kl, beta: ratio * advantage - 50.0 * kl,
+        adapt=lambda beta, kl, largest: kl,
+    )
+    settings = ONE_STEP | UNFILTERED | {"policy": mlp(last=1.0), "trust": trust, "epochs": 2, "rate": constant(1.0)}
+    bench = bench_of(**settings)
+    seen, after = bench.iterate(bench.begin())
+    advantage = jnp.asarray(advantages(seen, bench.theta.critic), jnp.float32)
+    obs, choice = seen.obs.reshape(-1, 4), seen.choice.reshape(-1)
+
+    def log_pi(actor):
+        ((kernel, bias),) = actor
+        return jax.nn.log_softmax(obs @ kernel + bias[None, :])
+
+    def kl(actor):
+        return jnp.mean(jnp.sum(jnp.exp(old) * (old - log_pi(actor)), axis=1))
+
+    def gain(actor):
+        ratio = jnp.exp(jnp.take_along_axis(log_pi(actor) - old, choice[:, None], axis=1)[:, 0])
+        return jnp.mean(ratio * advantage) - 50.0 * kl(actor)
+
+    old, actor = log_pi(bench.theta.actor), bench.theta.actor
+    for _ in range(2):
+        actor = trees.add(actor, jax.grad(gain)(actor))
+    for found, wanted in zip(*map(jax.tree.leaves, (after.theta.actor, actor)), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(after.memory.actor.beta, kl(actor), rtol=1e-3)
+    new = log_pi(actor)
+    other = float(jnp.mean(jnp.sum(jnp.exp(new) * (new - old), axis=1)))
+    assert abs(other / float(kl(actor)) - 1.0) > 0.02  # the two directions can be told apart here
 
 
 def test_engines_give_the_same_bits():

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from decisions import decided
 
 from fedrl.agents.episodes import Acting
 from fedrl.agents.grpo.update import Grpo
@@ -66,7 +67,7 @@ def test_a_run_from_end_to_end(tmp_path):
     order = running.order("fedagent/quickstart", overrides=TINY, seeds=1)
     with claim(tmp_path / "run", order.plain(), resume=False) as folder:
         running.run(order, folder, engine=one_at_a_time(), warn=print)
-    assert len(running.claims(order, folder.path)) == 2
+    assert [claim.verdict for claim in running.claims(order, folder.path)] == [judging.UNDECIDED] * 2  # one seed
     last = running.outcomes(order, folder.path)["FedAgent"].rows[-1]
     assert {"return", "score"} <= set(last)
     assert any(name.startswith("success/") for name in last)
@@ -77,7 +78,12 @@ def test_figure_2_tells_of_the_clients_own_models(tmp_path):
     order = running.order("fedagent/fig2", overrides=TINY | {"local_epochs": 2, "rounds": 1, "evaluate": 4}, seeds=2)
     with claim(tmp_path / "run", order.plain(), resume=False) as folder:
         running.run(order, folder, engine=one_at_a_time(), warn=print)
-    assert len(running.claims(order, folder.path)) == 3
+    above, near, ahead = running.claims(order, folder.path)
+    for claim_ in (above, ahead):
+        assert claim_.verdict == decided(claim_.numbers["gap"], claim_.numbers["se"])
+    gap, error = near.numbers["gap"], near.numbers["se"]
+    assert (near.verdict == judging.HOLDS) == (abs(gap) + 3 * error <= 0.05)
+    assert (near.verdict == judging.FAILS) == (abs(gap) - 3 * error > 0.05)
     first = next(row for row in running.outcomes(order, folder.path)["FedAgent, server"].rows if row["round"] == 1)
     found, who = (np.array(first[f"train/{name}_by_seed"]) for name in ("locals", "clients"))
     assert found.shape == (2, TINY["clients"] // 3, 2)  # seeds, clients in a round, success and score
@@ -93,7 +99,10 @@ def test_partitions_are_drawn_without_training(application, tmp_path):
     order = running.order("fedagent/partitions", overrides=small | labels(tmp_path, small))
     with claim(tmp_path / "run", order.plain(), resume=False) as folder:
         running.run(order, folder, warn=print)
-    assert len(running.claims(order, folder.path)) == 3
+    claims = running.claims(order, folder.path)
+    assert len(claims) == 3
+    for claim_ in claims:
+        assert claim_.verdict == decided(claim_.numbers["much"] - claim_.numbers["little"], claim_.numbers["se"])
     assert {path.stem for path in (folder.path / "figures").glob("*.png")} == {"preference", "coverage", "hardness"}
 
 

@@ -12,7 +12,7 @@ from fedrl.engines.processes import processes
 from fedrl.recipes import recipe as recipes
 from fedrl.recipes import running
 from fedrl.recipes.recipe import Outcome, RecipeError
-from fedrl.recipes.xie2025 import _levels, fig2, fig5, fig6
+from fedrl.recipes.xie2025 import _levels, fig2, fig6
 from fedrl.recipes.xie2025._methods import BASELINES, FEDAVG, FEDPOHCS, FOUR, ONE_PHASE, POWER
 from fedrl.records import folder
 
@@ -64,7 +64,7 @@ def test_fig2_tiny_run_is_judged(tmp_path):
         assert end["env_steps"] == 6 * 64 + 2 * 64, name  # and an iteration of two
         assert np.sum(end["train/chosen"]) == 2, name
         assert np.isfinite(outcome.returns).all()
-    assert all(png.stat().st_size > 5000 for png in (tmp_path / "run" / "figures").iterdir())
+    assert [png.name for png in (tmp_path / "run" / "figures").iterdir()] == ["return.png"]
 
 
 def test_fig3_tiny_run_on_a_worker():
@@ -126,12 +126,6 @@ def test_fig5_claims_follow_the_numbers():
     assert judged(0.3, 0.7, 90.0, 50.0) == [HOLDS] * 3
     assert judged(0.7, 0.3, 50.0, 90.0) == [FAILS] * 3
     assert judged(0.45, 0.5, 50.0, 50.0) == [UNDECIDED] * 3  # 320 choices: a share is known to 0.028
-
-
-def test_fig5_is_drawn(tmp_path):
-    arms = {name: outcome(50.0) for name in fig5.METHODS}
-    (png,) = fig5.draw(fig5.Config(clients=6), arms, tmp_path)
-    assert png.stat().st_size > 5000
 
 
 LEVELS = _levels.ALL

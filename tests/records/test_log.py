@@ -108,6 +108,21 @@ def test_a_bad_line_in_the_middle_is_an_error(tmp_path):
         read(tmp_path / "log.jsonl")
 
 
+@pytest.mark.parametrize("text", ["garbage\n", "garbage", '{"rou\n', "3\n", "\0\0\0", '"text"'])
+def test_a_first_line_that_was_never_a_row_is_an_error(tmp_path, text):
+    """It is not called empty, as a run killed in its first row is."""
+    (tmp_path / "log.jsonl").write_text(text)
+    with pytest.raises(ValueError, match=r"log.jsonl, line 1: wanted one JSON object"):
+        read(tmp_path / "log.jsonl")
+
+
+def test_the_first_bytes_alone(tmp_path):
+    first = write(tmp_path / "log.jsonl", {"round": 0})
+    with open(tmp_path / "log.jsonl", "ab") as file:
+        file.write(b"what a power cut left\nhere\n")
+    assert read(tmp_path / "log.jsonl", first) == [{"round": 0}]
+
+
 def test_columns_take_the_rows_that_have_the_field():
     rows = [
         {"round": 0, "x": 1},

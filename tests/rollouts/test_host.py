@@ -96,6 +96,34 @@ def test_the_same_as_in_a_compiled_program(restart):
     np.testing.assert_array_equal(found.reward == 0.0, ~found.alive)
 
 
+def test_the_first_episodes_are_the_same_with_and_without_restart():
+    """To the bit, though rows that are over are not stepped any more."""
+    once, again = seen(restart=False), seen(restart=True)
+    assert len(set(once.alive.sum(1))) > 1
+    for mine, theirs in zip(once, again, strict=True):
+        assert mine[once.alive].tobytes() == theirs[once.alive].tobytes()
+    assert not once.reward[~once.alive].any()
+
+
+class Counted(gym.Wrapper):
+    steps = 0
+
+    def step(self, action):
+        Counted.steps += 1
+        return super().step(action)
+
+
+def test_rows_that_are_over_are_not_stepped():
+    """As many steps are taken as count."""
+    where = fedrl.gymnasium(lambda client_id: Counted(gym.make("CartPole-v1")), clients=1).environment
+    play = sampler(where, POLICY, horizon=200, batch=8)
+    Counted.steps = 0
+    found = play(THETA, Client(np.int32(0), np.int32(0), (), ()), jax.random.key(0))
+    lengths = found.alive.sum(axis=1)
+    assert len(set(lengths)) > 1
+    assert Counted.steps == lengths.sum() < 8 * lengths.max()
+
+
 def test_nothing_carries_over():
     """The same bytes after other keys, another client, the other kind of roll-out, and with a simulator opened anew."""
     first = contents(seen(restart=True, key=1))

@@ -1,5 +1,6 @@
 """Methods that choose among candidates, in eight small worlds: who is chosen, and that choosing all is FedAvg."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
@@ -9,10 +10,12 @@ import pytest
 from federations import federation
 from remembering import remembering
 
+from fedrl import keys
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments import mountain_car
+from fedrl.environments.protocol import Box
 from fedrl.federation import Federation
 from fedrl.local.ppo import ppo
 from fedrl.policies.mlp import mlp
@@ -20,7 +23,9 @@ from fedrl.records.measure import usual
 from fedrl.selection.by_loss import gradient_norm, power_of_choice
 from fedrl.selection.candidates import uniform_of
 from fedrl.selection.fedpohcs import deltas, fedpohcs, visited
-from fedrl.selection.participation import everyone
+from fedrl.selection.numbering import secret
+from fedrl.selection.participation import everyone, uniform
+from fedrl.types import Channel
 
 CLIENTS, CANDIDATES, CHOSEN, ROUNDS, GAMMA = 8, 5, 2, 3, 0.9
 LEARNER = remembering()
@@ -113,7 +118,9 @@ def test_scores_are_what_the_candidates_say_at_the_broadcast():
     rows = clients_of(state, ids)
     theta = state.server.theta
     tell = visited(learner, GAMMA, rounding=0.1, sweeps=20)
-    delta = deltas(jax.jit(jax.vmap(lambda c: tell(theta, c)))(rows), rows.profile.weight)
+    words = secret(keys.of(state.server.selection.luck, "names", 0))
+    reports = jax.jit(jax.vmap(lambda c: tell(theta, c, words)))(rows)
+    delta = deltas(reports, rows.profile.weight)
     loss = jax.vmap(lambda c: learner.loss(theta, c))(rows)
     slope = jax.vmap(lambda c: jax.grad(learner.loss)(theta, c))(rows)
     norm = np.sqrt(sum(np.sum(np.square(x).reshape(CANDIDATES, -1), axis=1) for x in jax.tree.leaves(slope)))
@@ -153,7 +160,7 @@ def test_one_phase_files_reports_and_counts_their_age():
     for i in np.flatnonzero(chosen[0]):
         one = jax.tree.map(lambda x, i=i: x[i], clients_of(played.middle, np.arange(CLIENTS)))
         filed = jax.tree.map(lambda x, i=i: np.asarray(x)[i], played.middle.server.selection.reports)
-        told = tell(played.start.server.theta, one)
+        told = tell(played.start.server.theta, one, secret(keys.of(played.start.server.selection.luck, "names")))
         np.testing.assert_array_equal(filed.names.high, told.names.high)
         np.testing.assert_allclose(filed.value, told.value, atol=1e-5 * np.abs(filed.value).max())
 
@@ -197,6 +204,47 @@ def test_choosing_everyone_is_fedavg_of_ppo():
     cars = Federation(mountain_car.environment(limit=20), mountain_car.shifts("medium", 3))
     with jax.numpy_dtype_promotion("standard"):  # optax's Adam raises a float to the power of an integer
         same_as_fedavg(fedpohcs(3, 3, sweeps=20), cars, learner)
+
+
+@pytest.mark.parametrize(("name", "metric"), [("fedpohcs", "report/shared_mass"), ("one phase", "train/shared_mass")])
+def test_what_clients_have_in_common_is_logged(name, metric):
+    """In six states with the same actions they have nearly everything in common."""
+    shared = run(name).metrics[metric]
+    assert shared.shape == (ROUNDS,)
+    assert np.all((shared > 0.5) & (shared <= 1.0))
+
+
+def test_every_round_has_a_secret_of_its_own_and_one_phase_one_of_the_run():
+    server, learner = run("fedpohcs").start.server, LEARNER(where().environment)
+    looking = METHODS["fedpohcs"](where(), learner).before[0]
+    words = [looking.send(server._replace(round=jnp.int32(i)), 0).selection for i in (0, 0, 1)]
+    assert bits(words[0]) == bits(words[1])
+    assert not set(bits(words[0])) & set(bits(words[2]))
+    rides, played = METHODS["one phase"](where(), learner), run("one phase")
+    of_run = [rides.tells(state.server.selection) for state in (played.start, played.end)]
+    assert bits(of_run[0]) == bits(of_run[1])
+    assert set(bits(of_run[0])) != set(bits(words[0]))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_reports_do_not_go_around_a_channel(name):
+    noisy = Channel(encode=lambda upload, *rest: upload, decode=lambda aggregate, *rest: aggregate)
+    method = fedavg(LEARNER, selection=METHODS[name], channel=noisy)
+    if name == "uniform":
+        assert method(where()).exchanges[-1].name == "train"
+        assert fedavg(LEARNER, participation=uniform(2), channel=noisy)(where()).exchanges
+        return
+    with pytest.raises(ValueError, match="reports would go around the channel; leave `channel` out"):
+        method(where())
+
+
+def test_no_table_of_rounded_images():
+    image = Box((84, 84, 4), (0.0,) * 28_224, (1.0,) * 28_224)
+    federation, learner = where(), LEARNER(where().environment)
+    seeing = replace(federation, environment=federation.environment._replace(observations=image))
+    with pytest.raises(ValueError, match="means nothing in 28224 dimensions.* raise max_dimensions=300 of fedpohcs"):
+        METHODS["fedpohcs"](seeing, learner)
+    assert fedpohcs(CANDIDATES, CHOSEN, max_dimensions=30_000)(seeing, learner).before
 
 
 def test_bad_numbers():

@@ -1,21 +1,26 @@
 """The sparse model against the dense one, written out with plain loops in float64."""
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from fedrl.environments import cart_pole
+from fedrl.environments.protocol import Box
+from fedrl.keys import of_seed
 from fedrl.local.learner import Learner
 from fedrl.local.ppo import ppo
 from fedrl.rollouts.episodes import Trajectory
-from fedrl.selection.fedpohcs import Visited, deltas, visited
-from fedrl.selection.numbering import cells, names
+from fedrl.selection.fedpohcs import Visited, compared, deltas, visited
+from fedrl.selection.numbering import cells, names, secret
 from fedrl.selection.tabular import advantages, chances, tabular, values, visits
 from fedrl.types import Client
 
 ROUNDING, GAMMA, SWEEPS = 0.25, 0.97, 60
 ROWS, STEPS = 6, 80
+SECRET = secret(of_seed(0))
 
 
 def walk(seed: int, states: int = 5) -> Trajectory:
@@ -101,10 +106,14 @@ def as_dict(seen: Trajectory, report: Visited) -> dict:
     return {(tuple(map(int, obs[m])), tuple(map(int, choice[m]))): float(value[m]) for m in told}
 
 
-def reporter(seen: Trajectory, theta: float, kind: str = "gae") -> Visited:
-    learner = Learner(None, None, None, recent=lambda memory: memory, log_pi=log_pi, advantages=estimates)  # type: ignore[arg-type]
-    tell = visited(learner, GAMMA, rounding=ROUNDING, sweeps=SWEEPS, advantage=kind)
-    return jax.jit(tell)(jnp.float32(theta), Client(jnp.int32(0), (), (), seen))
+@cache
+def telling(kind: str, actions: Box | None):
+    learner = Learner(None, None, None, recent=lambda theta, client: client.memory, log_pi=log_pi, advantages=estimates)  # type: ignore[arg-type]
+    return jax.jit(visited(learner, GAMMA, rounding=ROUNDING, sweeps=SWEEPS, advantage=kind, actions=actions))
+
+
+def reporter(seen: Trajectory, theta: float, kind: str = "gae", secret=SECRET, actions: Box | None = None) -> Visited:
+    return telling(kind, actions)(jnp.float32(theta), Client(jnp.int32(0), (), (), seen), secret)
 
 
 @pytest.mark.parametrize("kind", ["gae", "model"])
@@ -135,7 +144,7 @@ def test_delta_against_dense_matrices(kind):
 
 
 def test_the_merge_matches_names_and_leaves_out_who_has_no_weight():
-    pair = names(jnp.arange(4, dtype=jnp.int32)[:, None])
+    pair = names(jnp.arange(4, dtype=jnp.int32)[:, None], SECRET)
     take = lambda *rows: jax.tree.map(lambda x: x[jnp.asarray(rows)], pair)  # noqa: E731
     one = Visited(take(0, 1, 2), jnp.asarray([3.0, 4.0, 0.0]))
     two = Visited(take(1, 3, 0), jnp.asarray([2.0, 1.0, 1.0]))
@@ -143,7 +152,39 @@ def test_the_merge_matches_names_and_leaves_out_who_has_no_weight():
     stack = jax.tree.map(lambda *x: jnp.stack(x), one, two, three)
     # over pairs 0..3: one = (3, 4, 0, 0), two = (1, 2, 0, 1), three = (0, 0, 9, 0); the mean of the first two (2, 3, 0, .5)
     expected = [5 - 2.25**0.5, 6**0.5 - 2.25**0.5, 9 - (4 + 9 + 81 + 0.25) ** 0.5]
-    np.testing.assert_allclose(deltas(stack, jnp.asarray([1.0, 1.0, 0.0])), expected, rtol=1e-5)
+    delta, shared = compared(stack, jnp.asarray([1.0, 1.0, 0.0]))
+    np.testing.assert_allclose(delta, expected, rtol=1e-5)
+    np.testing.assert_allclose(shared, 10 / 11, rtol=1e-6)  # of |3| + |4| + |1| + |2| + |1|, all but pair 3
+    np.testing.assert_allclose(compared(stack, jnp.ones(3))[1], 10 / 20, rtol=1e-6)  # pair 2 is three's alone
+
+
+def test_with_nothing_in_common_delta_ranks_by_norm():
+    pair = names(jnp.arange(6, dtype=jnp.int32)[:, None], SECRET)
+    apart = Visited(jax.tree.map(lambda x: x.reshape(3, 2), pair), jnp.asarray([[3.0, 4.0], [1.0, 1.0], [0.0, 2.0]]))
+    delta, shared = compared(apart, jnp.ones(3))
+    assert float(shared) == 0.0
+    np.testing.assert_array_equal(np.argsort(delta), np.argsort(np.linalg.norm(np.asarray(apart.value), axis=1)))
+
+
+def test_the_secret_changes_names_and_nothing_else():
+    walks = [walk(seed, states) for seed, states in enumerate((2, 4, 5))]
+    told = [[reporter(seen, 0.7, secret=secret(of_seed(key))) for seen in walks] for key in (1, 2)]
+    assert not np.any(np.asarray(told[0][0].names.high) == np.asarray(told[1][0].names.high))
+    one, two = (compared(jax.tree.map(lambda *x: jnp.stack(x), *reports), jnp.ones(3)) for reports in told)
+    np.testing.assert_array_equal(one[0], two[0])
+    assert float(one[1]) == float(two[1]) > 0.5
+
+
+def test_actions_are_clipped_to_their_box():
+    """Every action beyond the bounds is the one at the bound."""
+    seen = walk(0)
+    bounds = Box((1,), (-ROUNDING,), (ROUNDING,))
+    wild = seen._replace(choice=jnp.where(seen.choice > 0.5 * ROUNDING, 7.0 + seen.reward[..., None], seen.choice))
+    tame = seen._replace(choice=jnp.clip(wild.choice, -ROUNDING, ROUNDING))
+    free, clipped, expected = reporter(wild, 0.7), reporter(wild, 0.7, actions=bounds), reporter(tame, 0.7)
+    pairs = lambda report: {*zip(*map(np.asarray, report.names), strict=True)}  # noqa: E731
+    assert pairs(clipped) == pairs(expected)
+    assert len(pairs(clipped)) < 0.7 * len(pairs(free))
 
 
 def test_alone_a_client_is_its_own_mean():
@@ -159,7 +200,7 @@ def test_values_of_a_long_path():
     reward = jnp.zeros((1, 400)).at[0, -1].set(1.0)
     no = jnp.zeros((1, 400), bool)
     seen = Trajectory(steps, jnp.zeros((1, 400), jnp.int32), reward, ~no, no.at[0, -1].set(True), no, steps + 1.0)
-    model = jax.jit(lambda seen: tabular(seen, 1.0))(seen)
+    model = jax.jit(lambda seen: tabular(seen, 1.0, SECRET))(seen)
     chance = jax.jit(chances)(model, jnp.zeros(400))
     value = jax.jit(lambda model, chance: values(model, chance, 0.99))(model, chance)
     np.testing.assert_allclose(value, 0.99 ** np.arange(399, -1, -1.0), rtol=1e-4)

@@ -16,6 +16,7 @@ from fedrl.agents.grpo.update import Grpo, improve
 from fedrl.agents.models.model import Theta, load
 from fedrl.agents.models.opened import Spec, opened
 from fedrl.agents.tasks import TaskList, TextWorld, listed
+from fedrl.arguments import at_least, checked
 from fedrl.environments.errors import check_parameters
 from fedrl.keys import Key
 from fedrl.local.learner import BuildLearner, Learner
@@ -38,6 +39,7 @@ class Visit(NamedTuple):
 Look = Callable[[Theta], np.ndarray]
 
 
+@checked
 def grpo(
     spec: Spec,
     settings: Grpo = Grpo(),
@@ -63,6 +65,7 @@ def grpo(
             f"got {tasks}, {group} and {local_steps}"
         )
 
+    at_least(0, rate=rate)
     check(mu)
 
     def build(world: TextWorld) -> Learner:
@@ -137,4 +140,4 @@ def speaking(spec: Spec) -> Policy:
     prepare, noise, sample, action, log_probs = (
         partial(refuse, what) for what in ("preparation", "noise", "sampling", "mapping", "log-probability")
     )
-    return Policy(spec.init, prepare, noise, sample, action, log_probs)
+    return Policy(spec.init, prepare, noise, sample, action, log_probs, about={"kind": "language-model"})

@@ -5,9 +5,11 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from fedrl.arguments import checked
 from fedrl.trees import Tree
 
 
+@checked
 def linf_ball(radius: float) -> Callable[[Tree], Tree]:
     """Projection onto {theta: max |theta_i| <= radius}; an infinite radius leaves every bit as it was."""
     if not radius > 0:

@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl import trees
 from fedrl.aggregation.mean import stack
-from fedrl.algorithms.fedavg import Method, Model, warm_up
+from fedrl.algorithms.fedavg import Method, Model
+from fedrl.arguments import checked
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
-from fedrl.local.learner import BuildLearner, within
+from fedrl.local.learner import BuildLearner, Learner, within
 from fedrl.selection.participation import Participation, everyone
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Client, Exchange, LocalUpdate
@@ -29,6 +29,7 @@ class Own(NamedTuple):
     memory: Tree
 
 
+@checked
 def alone(learner: BuildLearner, *, participation: Participation = everyone()) -> Method:
     """The local steps of `fedavg` without its server: parameters stay in the client's memory."""
 
@@ -42,18 +43,18 @@ def alone(learner: BuildLearner, *, participation: Participation = everyone()) -
             name="train",
             choose=participation(federation),
             send=lambda server, client_id: (),
-            local=_at_home(learns.local, trains=True),
+            local=_at_home(learns, learns.local, trains=True),
             combine=stack,
             receive=lambda server, nothing, cohort, key: (server, {}),
             channel=plain,
         )
-        opening = warm_up(federation, learns._replace(opening=tuple(_at_home(x, trains=False) for x in learns.opening)))
+        at_home = tuple(_at_home(learns, local, trains=False) for local in learns.opening)
         return Algorithm(
             init=lambda key: (),
             exchanges=(train,),
             answer=lambda server: (),
             policy=learns.policy,
-            opening=tuple(e._replace(send=lambda server, client_id: ()) for e in opening),
+            opening=tuple(train._replace(name=f"opening-{i}", local=local) for i, local in enumerate(at_home)),
             memory=memory,
             theta_of=lambda answer, client: learns.acts_with(client.memory.theta, _inside(client)),
             scene=learns.scene,
@@ -67,19 +68,18 @@ def _inside(client: Client) -> Client:
     return client._replace(memory=client.memory.memory)
 
 
-def _at_home(local: LocalUpdate, *, trains: bool) -> LocalUpdate:
-    """`local` from the client's own parameters, to which its displacement is then added."""
+def _at_home(learner: Learner, local: LocalUpdate, *, trains: bool) -> LocalUpdate:
+    """`local` from the client's own parameters, to which what it would upload is then added."""
 
     def start(message: Any, client: Client, key: Key) -> Any:
         return local.start(Model(client.memory.theta, client.memory.round), _inside(client), key)
 
     def finish(state: Any, client: Client) -> tuple[Tree, Own, Array]:
-        displacement, kept, env_steps = local.finish(state, _inside(client))
+        upload, kept, env_steps = local.finish(state, _inside(client))
         own = client.memory
         if jax.tree.leaves(kept):
             own = own._replace(memory=kept)
-        if trains:
-            own = own._replace(theta=trees.add(own.theta, displacement), round=own.round + 1)
-        return (), own, env_steps
+        theta = learner.pooling.add(own.theta, upload, 1.0)
+        return (), own._replace(theta=theta, round=own.round + int(trains)), env_steps
 
     return within(local, _inside)._replace(start=start, finish=finish)

@@ -5,11 +5,12 @@ import math
 from fedrl import trees
 from fedrl.aggregation.mean import mean
 from fedrl.algorithms.fedavg import Method
+from fedrl.arguments import above, at_least
 from fedrl.environments.protocol import Environment
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
-from fedrl.local.ascent import BuildDirection, ascend
+from fedrl.local.ascent import BuildDirection, ascend, check_steps
 from fedrl.local.reinforce import reinforce
 from fedrl.local.svrpg import Anchor
 from fedrl.selection.participation import Participation, everyone
@@ -33,6 +34,10 @@ def anchored(
     `server_step` is lambda / (eta K): 1 adds the mean displacement, as FedAvg does. u_0 is the mean gradient of
     `first_batch` episodes per client at theta_0 (Theorem 6.4: `theorem_batch`), zero if 0.
     """
+    above(0, "u is the displacement divided by eta: take a small step such as 0.1", eta=eta)
+    check_steps(eta, local_steps)
+    above(0, "1 adds the mean displacement", server_step=server_step)
+    at_least(0, first_batch=first_batch)
 
     def build(federation: Federation) -> Algorithm:
         environment = federation.environment

@@ -14,6 +14,7 @@ from jax import Array
 from fedrl import keys, trees
 from fedrl.aggregation.mean import mean
 from fedrl.algorithms.fedavg import Method
+from fedrl.arguments import checked
 from fedrl.environments import solvers
 from fedrl.environments.protocol import Environment, Host, finite_sizes
 from fedrl.federation import Federation
@@ -51,6 +52,7 @@ BuildImprovement = Callable[
 ]  # from an `Iterate`, changed only in theta; uploads theta_n
 
 
+@checked
 def bellman_sweeps(sweeps: int | None = None) -> BuildEvaluation:
     """V_n: `sweeps` applications of T_n^pi to the last V, or with None exactly V_n^pi. The first V is zero."""
     if sweeps is not None and sweeps < 1:
@@ -74,6 +76,7 @@ def bellman_sweeps(sweeps: int | None = None) -> BuildEvaluation:
     return build
 
 
+@checked
 def greedy_step(step: float = 1.0) -> BuildImprovement:
     """pi_n: `step` of the way from pi to the greedy policy of T_n V, all of it by default. First maximum on ties."""
     if not 0.0 < step <= 1.0:
@@ -94,6 +97,7 @@ def greedy_step(step: float = 1.0) -> BuildImprovement:
     return build
 
 
+@checked
 def fapi_with_federated_evaluation(
     *,
     evaluate: BuildEvaluation = bellman_sweeps(),
@@ -124,6 +128,7 @@ def fapi_with_federated_evaluation(
     return build
 
 
+@checked
 def fapi_without_federated_evaluation(
     *,
     evaluate: BuildEvaluation = bellman_sweeps(),
@@ -186,6 +191,7 @@ def _after(evaluation: LocalUpdate, improvement: LocalUpdate) -> LocalUpdate:
         estimate=estimate,
         apply=lambda own, direction, client: own._replace(local=improvement.apply(own.local, direction, client)),
         finish=finish,
+        most_env_steps=0,  # the evaluation takes some, too
     )
 
 

@@ -1,40 +1,90 @@
 """FAPI with networks: Algorithms 1 and 2 of Xie & Song 2025, evaluated and improved by the two halves of PPO."""
 
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import jax.numpy as jnp
+import optax
 
 from fedrl import trees
 from fedrl.aggregation.mean import mean
-from fedrl.algorithms.fedavg import Method, Model, fedavg, warm_up
+from fedrl.algorithms.fedavg import Method, Model, fedavg
+from fedrl.algorithms.fedavg import warm_up as opening_of
+from fedrl.arguments import checked
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
+from fedrl.local.actor_critic_records import ActorCritic
 from fedrl.local.own_critic import own_critic
 from fedrl.local.ppo import ppo
+from fedrl.local.steps import Rate, adam
+from fedrl.local.trust import Trust, clipped
 from fedrl.selection.participation import Participation, everyone
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Cohort, Exchange, LocalUpdate, Metrics
+from fedrl.types import Algorithm, BuildPolicy, Cohort, Exchange, LocalUpdate, Metrics
 
 
+@checked
 def deep_fapi_with_federated_evaluation(
-    *, participation: Participation = everyone(), evaluators: Participation = everyone(), **settings: Any
+    *,
+    participation: Participation = everyone(),
+    evaluators: Participation = everyone(),
+    trust: Trust = clipped(0.2),
+    optimiser: optax.GradientTransformation = adam(clip=0.5),
+    rate: Rate | float = 3e-4,
+    epochs: int = 10,
+    minibatch: int = 64,
+    entropy: Rate | float = 0.0,
+    policy: BuildPolicy = ActorCritic.policy,
+    value: tuple[int, ...] = ActorCritic.value,
+    steps: int = ActorCritic.steps,
+    copies: int = ActorCritic.copies,
+    local_steps: int = ActorCritic.local_steps,
+    critic_rate: float = ActorCritic.critic_rate,
+    critic_epochs: int = ActorCritic.critic_epochs,
+    critic_minibatch: int = ActorCritic.critic_minibatch,
+    lam: float = ActorCritic.lam,
+    filter_observations: bool = ActorCritic.filter_observations,
+    filter_rewards: bool = ActorCritic.filter_rewards,
+    filters: Literal["pooled", "own"] = ActorCritic.filters,
+    bootstrap: bool = ActorCritic.bootstrap,
+    warm_up: int = ActorCritic.warm_up,
+    remember: int = ActorCritic.remember,
 ) -> Method:
     """Algorithm 1: the critics fitted to pi^t are averaged to V^t, against which the clients then improve pi^t.
 
-    `settings` are PPO's; each of its iterations acts anew, so a round takes twice the environment steps of Algorithm 2.
+    The settings from `trust` on are those of `ppo`. Each of its iterations acts anew, so a round takes twice the environment
+    steps of Algorithm 2.
     """
-    evaluate, improve = ppo(**settings | {"epochs": 0}), ppo(**settings | {"critic_epochs": 0})
+    learner = partial(
+        ppo,
+        trust=trust, optimiser=optimiser, rate=rate, minibatch=minibatch, entropy=entropy,
+        policy=policy, value=value, steps=steps, copies=copies, local_steps=local_steps, critic_rate=critic_rate,
+        critic_minibatch=critic_minibatch, lam=lam, filter_observations=filter_observations,
+        filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+    )  # fmt: skip
+    evaluate, improve = learner(epochs=0, critic_epochs=critic_epochs), learner(epochs=epochs, critic_epochs=0)
 
     def build(federation: Federation) -> Algorithm:
         evaluating, improving = evaluate(federation.environment), improve(federation.environment)
 
-        def exchange(name: str, choose: Any, local: LocalUpdate, played: int) -> Exchange:
-            def receive(server: Model, moved: Tree, cohort: Cohort, key: Key) -> tuple[Model, Metrics]:
-                after = server._replace(theta=trees.add(server.theta, moved), round=server.round + played)
-                return after, {"update_norm": trees.squared_norm(moved) ** 0.5}
+        pooling = improving.pooling
 
-            return Exchange(name, choose, lambda server, client_id: server, local, mean, receive, plain)
+        def exchange(name: str, choose: Any, local: LocalUpdate, played: int) -> Exchange:
+            def receive(server: Model, aggregate: Tree, cohort: Cohort, key: Key) -> tuple[Model, Metrics]:
+                theta = pooling.add(server.theta, aggregate, 1.0)
+                moved = trees.squared_norm(pooling.displacement(aggregate)) ** 0.5
+                return server._replace(theta=theta, round=server.round + played), {"update_norm": moved}
+
+            return Exchange(
+                name,
+                choose,
+                send=lambda server, client_id: server,
+                local=local,
+                combine=lambda uploads, cohort: pooling.combine(uploads, cohort, mean),
+                receive=receive,
+                channel=plain,
+            )
 
         return Algorithm(
             init=lambda key: Model(improving.init(key), jnp.zeros((), jnp.int32)),
@@ -44,7 +94,7 @@ def deep_fapi_with_federated_evaluation(
             ),
             answer=lambda server: server.theta,
             policy=improving.policy,
-            opening=warm_up(federation, improving),
+            opening=opening_of(federation, improving),
             memory=improving.memory,
             theta_of=improving.acts_with,
         )
@@ -52,6 +102,41 @@ def deep_fapi_with_federated_evaluation(
     return build
 
 
-def deep_fapi_without_federated_evaluation(*, participation: Participation = everyone(), **settings: Any) -> Method:
-    """Algorithm 2: each client fits a V_n of its own, which never travels, and improves against it."""
-    return fedavg(own_critic(ppo(**settings)), participation=participation)
+@checked
+def deep_fapi_without_federated_evaluation(
+    *,
+    participation: Participation = everyone(),
+    trust: Trust = clipped(0.2),
+    optimiser: optax.GradientTransformation = adam(clip=0.5),
+    rate: Rate | float = 3e-4,
+    epochs: int = 10,
+    minibatch: int = 64,
+    entropy: Rate | float = 0.0,
+    policy: BuildPolicy = ActorCritic.policy,
+    value: tuple[int, ...] = ActorCritic.value,
+    steps: int = ActorCritic.steps,
+    copies: int = ActorCritic.copies,
+    local_steps: int = ActorCritic.local_steps,
+    critic_rate: float = ActorCritic.critic_rate,
+    critic_epochs: int = ActorCritic.critic_epochs,
+    critic_minibatch: int = ActorCritic.critic_minibatch,
+    lam: float = ActorCritic.lam,
+    filter_observations: bool = ActorCritic.filter_observations,
+    filter_rewards: bool = ActorCritic.filter_rewards,
+    filters: Literal["pooled", "own"] = ActorCritic.filters,
+    bootstrap: bool = ActorCritic.bootstrap,
+    warm_up: int = ActorCritic.warm_up,
+    remember: int = ActorCritic.remember,
+) -> Method:
+    """Algorithm 2: each client fits a V_n of its own, which never travels, and improves against it.
+
+    The settings from `trust` on are those of `ppo`.
+    """
+    learner = ppo(
+        epochs=epochs, critic_epochs=critic_epochs,
+        trust=trust, optimiser=optimiser, rate=rate, minibatch=minibatch, entropy=entropy,
+        policy=policy, value=value, steps=steps, copies=copies, local_steps=local_steps, critic_rate=critic_rate,
+        critic_minibatch=critic_minibatch, lam=lam, filter_observations=filter_observations,
+        filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+    )  # fmt: skip
+    return fedavg(own_critic(learner), participation=participation)

@@ -1,12 +1,43 @@
 """Fed-Q-learning / QAvg with a generative model: Jin et al. 2022, as compared against in Labbi et al. 2025, App. H."""
 
-from fedrl.algorithms.fedavg import Method, fedavg
+from typing import Literal
+
+from fedrl.aggregation.mean import mean
+from fedrl.algorithms.fedavg import Method, Project, fedavg
+from fedrl.arguments import checked
+from fedrl.links.plain import plain
 from fedrl.local.ascent import steps_along
+from fedrl.local.learner import Rule
 from fedrl.local.q_learning import q_learning
 from fedrl.policies.greedy import greedy_table
+from fedrl.selection.participation import Participation, everyone
+from fedrl.selection.selection import BuildSelection
+from fedrl.types import BuildPolicy, Channel
 
 
-def fed_q_learning(*, eta: float, local_steps: int, samples: int, unsampled: str = "keep", **options) -> Method:
-    """FedAvg of Q tables moved along sampled Bellman residuals; acts greedily, so its policy is deterministic."""
+@checked
+def fed_q_learning(
+    *,
+    eta: float,
+    local_steps: int,
+    samples: int,
+    unsampled: Literal["keep", "decay"] = "keep",
+    policy: BuildPolicy = greedy_table(),
+    participation: Participation = everyone(),
+    selection: BuildSelection | None = None,
+    server_step: float = 1.0,
+    combine: Rule = mean,
+    channel: Channel = plain,
+    project: Project | None = None,
+) -> Method:
+    """FedAvg of Q tables moved along sampled Bellman residuals; acts greedily, so its policy is deterministic.
+
+    `policy` says how a Q table [S, A] acts, and its `start` which Q comes first. The settings from `participation` on are
+    those of `fedavg`.
+    """
     direction = q_learning(samples=samples, unsampled=unsampled)
-    return fedavg(steps_along(direction, eta=eta, local_steps=local_steps, policy=greedy_table()), **options)
+    return fedavg(
+        steps_along(direction, eta=eta, local_steps=local_steps, policy=policy),
+        participation=participation, selection=selection, server_step=server_step,
+        combine=combine, channel=channel, project=project,
+    )  # fmt: skip

@@ -8,11 +8,12 @@ from jax import Array
 
 from fedrl import keys, trees
 from fedrl.aggregation.mean import mean, stack
+from fedrl.arguments import above, checked
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
 from fedrl.local.ascent import steps_along
-from fedrl.local.learner import BuildLearner, Learner
+from fedrl.local.learner import BuildLearner, Learner, Rule
 from fedrl.local.reinforce import reinforce
 from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import Participation, everyone
@@ -20,7 +21,13 @@ from fedrl.selection.selection import BuildSelection, Selection
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, BuildPolicy, Channel, Client, Cohort, Exchange, LocalUpdate, Metrics, Policy
 
+AROUND = (
+    "this selection makes clients report on themselves, and their reports would go around the channel; leave `channel` out, "
+    "or choose among clients that report nothing: participation=uniform(6) or selection=uniform_of(18, 6)"
+)
+
 Method = Callable[[Federation], Algorithm]  # what a user writes; `train` gives it the federation
+Project = Callable[[Any, Policy], Callable[[Tree], Tree]]  # (environment, policy) -> theta -> theta
 
 
 class Model(NamedTuple):
@@ -29,22 +36,25 @@ class Model(NamedTuple):
     selection: Tree = ()  # what the server remembers of its clients in order to choose among them
 
 
+@checked
 def fedavg(
     learner: BuildLearner,
     *,
     participation: Participation = everyone(),
     selection: BuildSelection | None = None,
     server_step: float = 1.0,
-    combine: Callable[[Tree, Cohort], Tree] = mean,
+    combine: Rule = mean,
     channel: Channel = plain,
-    project: Callable[[Any, Policy], Callable[[Tree], Tree]] | None = None,
+    project: Project | None = None,
 ) -> Method:
     """Clients train locally from the common theta; the server adds `server_step` times the mean displacement.
 
     Who trains is drawn by `participation`, or decided by a `selection` that first looks at the clients (paper 004).
     Displacements go up through `channel` (clipped and noised, say) and are combined otherwise than by their mean where
-    some clients are not to be trusted (`aggregation.median`). `project` may confine the new parameters.
+    some clients are not to be trusted (`aggregation.median`). A selection whose clients report on themselves allows no
+    channel but `plain`, since reports would go around it. `project` may confine the new parameters.
     """
+    above(0, "1 adds the mean displacement", server_step=server_step)
 
     def build(federation: Federation) -> Algorithm:
         environment = federation.environment
@@ -52,14 +62,17 @@ def fedavg(
         confine = project(environment, learns.policy) if project else None
         chooser = selection(federation, learns) if selection else Selection(choose=participation(federation))
 
+        if chooser.reports and channel is not plain:
+            raise ValueError(AROUND)
+
         def init(key: Key) -> Model:
             return Model(learns.init(key), jnp.zeros((), jnp.int32), chooser.init(keys.of(key, "selection")))
 
         def receive(server: Model, uploads: tuple[Tree, Tree], cohort: Cohort, key: Key) -> tuple[Model, Metrics]:
-            displacement, reports = uploads
-            theta = trees.add(server.theta, trees.scale(server_step, displacement))
+            aggregate, reports = uploads
+            theta = learns.pooling.add(server.theta, aggregate, server_step)
             kept = chooser.file(server.selection, reports, cohort)
-            norm = {"update_norm": trees.squared_norm(displacement) ** 0.5}
+            norm = {"update_norm": trees.squared_norm(learns.pooling.displacement(aggregate)) ** 0.5}
             return Model(confine(theta) if confine else theta, server.round + 1, kept), norm | chooser.seen(
                 cohort, reports
             )
@@ -67,9 +80,12 @@ def fedavg(
         train = Exchange(
             name="train",
             choose=chooser.choose,
-            send=lambda server, client_id: server._replace(selection=()),
+            send=lambda server, client_id: server._replace(selection=chooser.tells(server.selection)),
             local=_with_report(learns.local, chooser),
-            combine=lambda uploads, cohort: (combine(uploads[0], cohort), stack(uploads[1], cohort)),
+            combine=lambda uploads, cohort: (
+                learns.pooling.combine(uploads[0], cohort, combine),
+                stack(uploads[1], cohort),
+            ),
             receive=receive,
             channel=_beside_report(channel),
         )
@@ -78,7 +94,7 @@ def fedavg(
             exchanges=(*chooser.before, train),
             answer=lambda server: server.theta,
             policy=learns.policy,
-            opening=warm_up(federation, learns),
+            opening=warm_up(federation, learns, combine, channel),
             memory=learns.memory,
             theta_of=learns.acts_with,
             scene=learns.scene,
@@ -105,22 +121,29 @@ def _beside_report(channel: Channel) -> Channel:
     )
 
 
-def warm_up(federation: Federation, learner: Learner) -> tuple[Exchange, ...]:
-    """What every client does alone before the first round, to fill its memory."""
+def warm_up(
+    federation: Federation, learner: Learner, combine: Rule = mean, channel: Channel = plain
+) -> tuple[Exchange, ...]:
+    """What every client does before the first round, to fill its memory and the common filters."""
+
+    def receive(server: Model, aggregate: Tree, cohort: Cohort, key: Key) -> tuple[Model, Metrics]:
+        return server._replace(theta=learner.pooling.add(server.theta, aggregate, 1.0)), {}
+
     return tuple(
         Exchange(
             name=f"opening-{number}",
             choose=everyone()(federation),
             send=lambda server, client_id: server._replace(selection=()),
             local=local,
-            combine=stack,
-            receive=lambda server, nothing, cohort, key: (server, {}),
-            channel=plain,
+            combine=lambda uploads, cohort: learner.pooling.combine(uploads, cohort, combine),
+            receive=receive,
+            channel=channel,
         )
         for number, local in enumerate(learner.opening)
     )
 
 
+@checked
 def pavg(
     *,
     eta: float,
@@ -128,8 +151,17 @@ def pavg(
     horizon: int,
     batch: int = 1,
     policy: BuildPolicy = softmax_table(),
-    **options,
+    participation: Participation = everyone(),
+    selection: BuildSelection | None = None,
+    server_step: float = 1.0,
+    combine: Rule = mean,
+    channel: Channel = plain,
+    project: Project | None = None,
 ) -> Method:
     """PAvg (Jin et al. 2022): FedAvg of policy gradients, the baseline of both papers."""
     direction = reinforce(horizon=horizon, batch=batch)
-    return fedavg(steps_along(direction, eta=eta, local_steps=local_steps, policy=policy), **options)
+    return fedavg(
+        steps_along(direction, eta=eta, local_steps=local_steps, policy=policy),
+        participation=participation, selection=selection, server_step=server_step,
+        combine=combine, channel=channel, project=project,
+    )  # fmt: skip

@@ -1,29 +1,78 @@
-"""S-FedPG, RS-FedPG and b-RS-FedPG: Algorithm 1 of Labbi et al. 2025."""
+"""S-FedPG, RS-FedPG and b-RS-FedPG: Algorithm 1 of Labbi et al. 2025.
+
+theta_0 is the `start` of the policy: `rs_fedpg(policy=softmax_table(start=...), ...)`. The settings from `participation` on
+are those of `fedavg`.
+"""
 
 from collections.abc import Callable
 
+from fedrl.aggregation.mean import mean
 from fedrl.aggregation.projection import linf_ball
-from fedrl.algorithms.fedavg import Method, fedavg, pavg
+from fedrl.algorithms.fedavg import Method, Project, fedavg
+from fedrl.arguments import above, checked
 from fedrl.environments.protocol import Environment
+from fedrl.links.plain import plain
 from fedrl.local.ascent import steps_along
+from fedrl.local.learner import Rule
 from fedrl.local.reinforce import reinforce
-from fedrl.policies.bit_softmax import bit_softmax
+from fedrl.policies.bit_softmax import bit_softmax, bits_for
+from fedrl.policies.softmax import softmax_table
+from fedrl.selection.participation import Participation, everyone
+from fedrl.selection.selection import BuildSelection
 from fedrl.theory.bit_level import projection_radius
 from fedrl.trees import Tree
-from fedrl.types import Policy
+from fedrl.types import BuildPolicy, Channel, Policy
 
 
-def s_fedpg(*, eta: float, local_steps: int, horizon: int, batch: int, **options) -> Method:
+@checked
+def s_fedpg(
+    *,
+    eta: float,
+    local_steps: int,
+    horizon: int,
+    batch: int,
+    policy: BuildPolicy = softmax_table(),
+    participation: Participation = everyone(),
+    selection: BuildSelection | None = None,
+    server_step: float = 1.0,
+    combine: Rule = mean,
+    channel: Channel = plain,
+    project: Project | None = None,
+) -> Method:
     """Federated softmax policy gradient, Eq. (6)."""
-    return pavg(eta=eta, local_steps=local_steps, horizon=horizon, batch=batch, **options)
+    return rs_fedpg(
+        eta=eta, local_steps=local_steps, horizon=horizon, batch=batch, lam=0.0, policy=policy,
+        participation=participation, selection=selection, server_step=server_step,
+        combine=combine, channel=channel, project=project,
+    )  # fmt: skip
 
 
-def rs_fedpg(*, eta: float, local_steps: int, horizon: int, batch: int, lam: float, **options) -> Method:
+@checked
+def rs_fedpg(
+    *,
+    eta: float,
+    local_steps: int,
+    horizon: int,
+    batch: int,
+    lam: float,
+    policy: BuildPolicy = softmax_table(),
+    participation: Participation = everyone(),
+    selection: BuildSelection | None = None,
+    server_step: float = 1.0,
+    combine: Rule = mean,
+    channel: Channel = plain,
+    project: Project | None = None,
+) -> Method:
     """The same with entropy regularisation, Eq. (9). lam = 0 is S-FedPG."""
     direction = reinforce(horizon=horizon, batch=batch, lam=lam)
-    return fedavg(steps_along(direction, eta=eta, local_steps=local_steps), **options)
+    return fedavg(
+        steps_along(direction, eta=eta, local_steps=local_steps, policy=policy),
+        participation=participation, selection=selection, server_step=server_step,
+        combine=combine, channel=channel, project=project,
+    )  # fmt: skip
 
 
+@checked
 def b_rs_fedpg(
     *,
     eta: float,
@@ -33,17 +82,34 @@ def b_rs_fedpg(
     lam: float,
     radius: float | None = None,
     bit_discount: float | None = None,
-    **options,
+    policy: BuildPolicy = bit_softmax(),
+    participation: Participation = everyone(),
+    selection: BuildSelection | None = None,
+    server_step: float = 1.0,
+    combine: Rule = mean,
+    channel: Channel = plain,
 ) -> Method:
     """Bit-level softmax with bit-entropy regularisation, Eq. (10), projected after each round.
 
     `radius` of the l-infinity ball is R_b(lam) of App. F.2 unless given; the published code projects nowhere, which is
-    radius = inf. With two actions and an infinite radius this is RS-FedPG.
+    radius = inf. With two actions and an infinite radius this is RS-FedPG. `policy` must be bit-level, as `bit_softmax` is.
     """
+    if radius is None:
+        above(0, "R_b(lam) is infinite without regularisation: give radius=math.inf", lam=lam)
+    else:
+        linf_ball(radius)
 
-    def ball(environment: Environment, policy: Policy) -> Callable[[Tree], Tree]:
-        return linf_ball(projection_radius(lam, environment.gamma, policy.decisions) if radius is None else radius)
+    def ball(environment: Environment, acting: Policy) -> Callable[[Tree], Tree]:
+        if not acting.actions or acting.decisions != bits_for(acting.actions):
+            raise ValueError(
+                f"b_rs_fedpg wants a bit-level policy, one decision for each of the {bits_for(acting.actions)} bits of an "
+                f"action; got one with {acting.decisions} for {acting.actions} actions; use bit_softmax(start=…) or rs_fedpg"
+            )
+        return linf_ball(projection_radius(lam, environment.gamma, acting.decisions) if radius is None else radius)
 
     direction = reinforce(horizon=horizon, batch=batch, lam=lam, bit_discount=bit_discount)
-    learner = steps_along(direction, eta=eta, local_steps=local_steps, policy=bit_softmax())
-    return fedavg(learner, project=ball, **options)
+    return fedavg(
+        steps_along(direction, eta=eta, local_steps=local_steps, policy=policy),
+        participation=participation, selection=selection, server_step=server_step,
+        combine=combine, channel=channel, project=ball,
+    )  # fmt: skip

@@ -2,12 +2,14 @@
 
 from fedrl.algorithms.anchored import anchored, check_beta
 from fedrl.algorithms.fedavg import Method
+from fedrl.arguments import checked
 from fedrl.local.svrpg import svrpg
 from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import Participation, everyone
 from fedrl.types import BuildPolicy
 
 
+@checked
 def fedsvrpg_m(
     *,
     beta: float,

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl.algorithms.fedavg import Method, fedavg
+from fedrl.arguments import above, checked
 from fedrl.federation import Federation
 from fedrl.links.graphs import Graph, mixing
 from fedrl.local.decay import Counted, Decay, constant, counted
@@ -22,6 +23,7 @@ from fedrl.trees import Tree
 from fedrl.types import Algorithm, Client, Cohort, Metrics
 
 
+@checked
 def fmarl(
     learner: BuildLearner,
     *,
@@ -44,6 +46,7 @@ def fmarl(
     """
     if tau < 1 or interactions < 0:
         raise ValueError(f"fmarl wants tau >= 1 and interactions >= 0, got {tau} and {interactions}")
+    above(0, "1 adds the mean displacement", server_step=server_step)
 
     def build(federation: Federation) -> Algorithm:
         talk = graph if interactions else None

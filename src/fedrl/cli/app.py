@@ -80,6 +80,28 @@ def run(
         int | None,
         typer.Option(metavar="N", min=1, help="With --engine processes or ray: how many. Default: one a core."),
     ] = None,
+    faults: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE",
+            help="When a client fails (an error, numbers that are not finite, no answer): `stop` the run, the default, or "
+            "`leave-out` the client and go on with the others.",
+        ),
+    ] = None,
+    quorum: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N",
+            help="With --faults leave-out: stop if fewer clients are left in an exchange; 3 clients, or 0.5 of those asked.",
+        ),
+    ] = None,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS",
+            help="How long one client's work may take. With --engine processes, ray or flower. Default: no limit.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> int:
     """Train a recipe, decide its claims and draw its figures. Without a name: quickstart.
@@ -97,12 +119,16 @@ def run(
     - fedrl run --resume --out runs/quickstart
 
     - fedrl run quickstart --engine processes --workers 4
+
+    - fedrl run quickstart --engine processes --faults leave-out --quorum 0.5 --deadline 60
     """
     from fedrl.cli.engines import Choice
+    from fedrl.cli.faults import FaultChoice
     from fedrl.cli.run import Request, carry_out
 
     choice = Choice(engine, address, workers)
-    return carry_out(Request(recipe, settings or [], seed, seeds, out, resume, paper, choice), as_json=json)
+    rule = FaultChoice(faults, quorum, deadline)
+    return carry_out(Request(recipe, settings or [], seed, seeds, out, resume, paper, choice, rule), as_json=json)
 
 
 @app.command()
@@ -158,6 +184,9 @@ def evaluate(
     ] = None,
     arm: Annotated[str | None, typer.Option(metavar="NAME", help="Only this arm. Default: all.")] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Other episodes. Default 0.")] = 0,
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="Always the most likely action, instead of drawing as in training.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """What the learnt policies earn client by client, in episodes that training never saw: a table and a figure.
@@ -169,7 +198,7 @@ def evaluate(
     """
     from fedrl.cli.evaluate import evaluate as look
 
-    look(run, episodes=episodes, arm=arm, seed=seed, as_json=json)
+    look(run, episodes=episodes, arm=arm, seed=seed, deterministic=deterministic, as_json=json)
 
 
 @app.command()

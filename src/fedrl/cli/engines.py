@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from fedrl.engines.engine import Engine, Play
 from fedrl.environments.protocol import Host
+from fedrl.faults import Faults
 from fedrl.federation import Federation
 from fedrl.recipes.recipe import RecipeError
 from fedrl.types import Algorithm, Exchange
@@ -50,13 +51,13 @@ def _fused(choice: Choice) -> Engine:
 
     build = fused("vmap" if choice.name == "vmap" else "map")
 
-    def checked(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int) -> Play:
+    def checked(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int, faults: Faults) -> Play:
         if isinstance(federation.environment, Host):
             raise RecipeError(
                 f"--engine {choice.name} compiles everything, and this recipe's clients are simulators that cannot be; "
                 "choose one_at_a_time, processes or ray"
             )
-        return build(algorithm, federation, measure, every)
+        return build(algorithm, federation, measure, every, faults)
 
     return checked
 
@@ -81,10 +82,10 @@ def _ray(choice: Choice) -> Engine:
     except ImportError as error:
         raise RecipeError(str(error)) from None
 
-    def reached(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int) -> Play:
+    def reached(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int, faults: Faults) -> Play:
         try:
             _knock(choice.address)
-            return build(algorithm, federation, measure, every)
+            return build(algorithm, federation, measure, every, faults)
         except (ConnectionError, TimeoutError, socket.gaierror) as error:
             raise RecipeError(
                 f"no Ray cluster answers at {choice.address} ({str(error).strip().splitlines()[0]}); start one with "
@@ -104,9 +105,9 @@ def _flower(choice: Choice) -> Engine:
 
     build = one_at_a_time()
 
-    def looked_at(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int) -> Play:
+    def looked_at(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int, faults: Faults) -> Play:
         refuse_lock_step(algorithm)
-        return build(algorithm, federation, measure, every)
+        return build(algorithm, federation, measure, every)  # its deadline, if any, is kept where it is played
 
     return looked_at
 

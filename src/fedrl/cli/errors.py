@@ -29,7 +29,7 @@ def explain(error: Exception) -> str | None:
     """The sentence for the user, or None if this error is nobody's fault but ours."""
     if hasattr(error, "format_message"):  # typer's own: an option or argument it cannot take
         return _usage(error)
-    if isinstance(error, ValueError | FileNotFoundError) and _deliberate(error):
+    if isinstance(error, ValueError | TypeError | FileNotFoundError) and _deliberate(error):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").split(".")[0])):
         return f"this wants {error.name}, which is not installed; pip install 'fedrl[{extra}]'"

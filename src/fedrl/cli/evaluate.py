@@ -22,12 +22,18 @@ EXACT = "exact discounted return by a linear solve; no episodes are played, so -
 SAMPLED = "mean undiscounted return of {episodes} fresh episodes a client"
 
 
-def evaluate(path: Path, *, episodes: int | None, arm: str | None, seed: int, as_json: bool) -> None:
+def evaluate(
+    path: Path, *, episodes: int | None, arm: str | None, seed: int, deterministic: bool, as_json: bool
+) -> None:
     if episodes is not None and episodes < 1:
         raise RecipeError(f"--episodes wants a whole number of at least 1, got {episodes}; try --episodes {EPISODES}")
     order = running.from_toml(path)
     path = path.parent if path.is_file() else path
     loaded = {name: finished.load(order, path, name, it) for name, it in finished.arms(order, arm).items()}
+    if agents.is_language(order) and deterministic:
+        raise RecipeError(
+            "--deterministic takes the most likely action, and language agents choose texts word by word; leave it out"
+        )
     if agents.is_language(order):
         evaluated_agents.evaluate(order, path, loaded, episodes=episodes or 1, seed=seed, as_json=as_json)
         return
@@ -36,13 +42,20 @@ def evaluate(path: Path, *, episodes: int | None, arm: str | None, seed: int, as
     found: dict[str, np.ndarray] = {}
     for name, it in loaded.items():
         with console.status(f"evaluating {name} …"):
-            found[name] = returns(it, episodes, seed)
-    ways = {name: how(it, episodes) for name, it in loaded.items()}
+            found[name] = returns(it, episodes, seed, deterministic)
+    ways = {name: how(it, episodes, deterministic) for name, it in loaded.items()}
     numbers = {name: summary(each) for name, each in found.items()}
     title = f"{order.recipe}: return of each client after training"
     figure = dots.draw(found, path / "figures" / "evaluation.png", title=title)
     arms = {name: {"how": ways[name]} | numbers[name] | {"returns": found[name]} for name in found}
-    content = {"run": path, "recipe": order.recipe, "seed": seed, "arms": arms, "figure": figure}
+    content = {
+        "run": path,
+        "recipe": order.recipe,
+        "seed": seed,
+        "deterministic": deterministic,
+        "arms": arms,
+        "figure": figure,
+    }
     file = output.written(path / "evaluation.json", content)
     if as_json:
         output.emit(content | {"file": file})
@@ -57,10 +70,14 @@ def evaluate(path: Path, *, episodes: int | None, arm: str | None, seed: int, as
     output.say(console, f"\nwritten  {file}\nfigure   {figure}")
 
 
-def returns(it: Finished, episodes: int, seed: int) -> np.ndarray:
+def returns(it: Finished, episodes: int, seed: int, deterministic: bool = False) -> np.ndarray:
     """[seeds, clients], measured by the arm's own engine with draws at an address of their own."""
     arm, algorithm, state = it
-    measure = exact_return() if is_exact(it) else sampled_return(episodes)
+    measure = (
+        exact_return(deterministic=deterministic)
+        if is_exact(it)
+        else sampled_return(episodes, deterministic=deterministic)
+    )
     fresh = jax.vmap(lambda key: keys.of(key, "evaluate", seed))(state.key)  # worlds hang on clients.key and stay
     with closing(arm.engine(algorithm, arm.federation, measure(algorithm, arm.federation), 1)) as play:
         return np.asarray(jax.device_get(play.measure(state._replace(key=fresh)))["measure/returns"], np.float64)
@@ -70,8 +87,9 @@ def is_exact(it: Finished) -> bool:
     return isinstance(jax.eval_shape(it.arm.federation.example), finite.MDP)
 
 
-def how(it: Finished, episodes: int) -> str:
-    return EXACT if is_exact(it) else SAMPLED.format(episodes=episodes)
+def how(it: Finished, episodes: int, deterministic: bool = False) -> str:
+    way = EXACT if is_exact(it) else SAMPLED.format(episodes=episodes)
+    return f"{way}; always the most likely action" if deterministic else way
 
 
 def summary(found: np.ndarray) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import tomli_w
 
+from fedrl.cli.faults import FaultChoice
 from fedrl.recipes.recipe import RecipeError
 from fedrl.recipes.running import Order
 
@@ -31,7 +32,7 @@ APP = {
                     "serverapp": "fedrl.engines.flower_server:app",
                     "clientapp": "fedrl.engines.flower_node:app",
                 },
-                "config": {"order": "", "out": "", "resume": False, "patience": PATIENCE},
+                "config": {"order": "", "out": "", "resume": False, "patience": PATIENCE} | FaultChoice().plain(),
             }
         }
     },
@@ -43,11 +44,20 @@ def require() -> None:
         raise RecipeError("the engine flower wants Flower; install it with: pip install 'fedrl[flower]'")
 
 
-def play(order: Order, path: Path, address: str | None, *, resume: bool, patience: float = PATIENCE) -> bool:
+def play(
+    order: Order,
+    path: Path,
+    address: str | None,
+    *,
+    resume: bool,
+    patience: float = PATIENCE,
+    faults: FaultChoice = FaultChoice(),
+) -> bool:
     """The run, from handing it in to its end. Its files are where the SuperLink is, at `path`; whether that is here."""
     with tempfile.TemporaryDirectory() as scratch:
         link = _reached(address, Path(scratch))
         wanted = {"order": json.dumps(order.plain()), "out": str(path), "resume": resume, "patience": patience}
+        wanted |= faults.plain()
         settings = Path(scratch) / "run.toml"
         settings.write_text(tomli_w.dumps(wanted))
         app = write_app(Path(scratch) / "fedrl")

@@ -110,8 +110,10 @@ class Watched:
         self.poses = [self.simulator.qpos[0].copy()]
         return observations
 
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        answer = self.simulator.step(actions)
+    def step(
+        self, actions: np.ndarray, rows: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        answer = self.simulator.step(actions, rows)
         self.poses.append(self.simulator.qpos[0].copy())
         return answer
 

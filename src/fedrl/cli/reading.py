@@ -6,13 +6,13 @@ import numpy as np
 
 from fedrl.recipes import running
 from fedrl.records import log
-from fedrl.records.folder import RunFolderError
+from fedrl.records.folder import RunFolderError, is_trained, read_config
 from fedrl.records.rows import Row
 
 
 def logs(path: Path) -> dict[str, list[Row]]:
     """The log of every arm that has measured something, also of a run that is not finished."""
-    if (path / "run.toml").exists():
+    if _of_recipe(path):
         places = {arm: running.arm_folder(path, arm) / "log.jsonl" for arm in running.check(running.from_toml(path))}
     else:
         places = {"": _lone(path) / "log.jsonl"}
@@ -25,7 +25,7 @@ def logs(path: Path) -> dict[str, list[Row]]:
 
 def finals(path: Path) -> dict[str, np.ndarray]:
     """Final return of every seed of every arm [seeds]; the run must be finished."""
-    if (path / "run.toml").exists():
+    if _of_recipe(path):
         return {arm: outcome.final() for arm, outcome in running.outcomes(running.from_toml(path), path).items()}
     return {"": running.outcome(_lone(path)).final()}
 
@@ -39,6 +39,10 @@ def names(paths: list[Path]) -> list[str]:
 def labels(name: str, arms: dict) -> dict[str, str]:
     """What each arm is called beside the arms of other runs."""
     return {arm: f"{name}: {arm}" if arm else name for arm in arms}
+
+
+def _of_recipe(path: Path) -> bool:
+    return (path / "run.toml").exists() and not is_trained(read_config(path))
 
 
 def _lone(path: Path) -> Path:

@@ -6,14 +6,16 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from fedrl.cli import engines, flower, output, progress
+from fedrl.cli import engines, faults, flower, output, progress
 from fedrl.cli.errors import STOPPED
+from fedrl.cli.faults import FaultChoice
 from fedrl.cli.recipes import duration
 from fedrl.recipes import recipe as recipes
 from fedrl.recipes import running
 from fedrl.recipes.recipe import Claim, Outcome, RecipeError
 from fedrl.recipes.running import Order
 from fedrl.records import folder as folders
+from fedrl.records.rows import worst
 
 RUNS = Path("runs")
 
@@ -29,30 +31,36 @@ class Request(NamedTuple):
     resume: bool
     paper: bool
     engine: engines.Choice = engines.Choice()
+    faults: FaultChoice = FaultChoice()
 
 
 def carry_out(request: Request, *, as_json: bool) -> int:
-    order, engine = decide(request), engines.engine(request.engine)
-    arms = running.check(order, engine)  # before there is a folder, so that a bad setting leaves nothing behind
+    order, engine, rule = decide(request), engines.engine(request.engine), faults.rule(request.faults)
+    arms = running.check(order, engine, rule)  # before there is a folder, so that a bad setting leaves nothing behind
     path = place(request, order)
     console = output.screen(stderr=as_json)
 
     def warn(text: str) -> None:
         output.say(console, f"note: {text}", "yellow")
 
+    said_by = _source(request) or path / "run.toml"
+    if said_by.exists() and (note := folders.version_note(said_by)):
+        warn(note)
     try:
         if request.engine.name == "flower":
             announce(console, order, path)
-            if not flower.play(order, path.absolute(), request.engine.address, resume=request.resume):
+            if not flower.play(
+                order, path.absolute(), request.engine.address, resume=request.resume, faults=request.faults
+            ):
                 output.say(console, f"Finished; its files are on the SuperLink's machine, in {path.absolute()}")
                 return 0
         else:
             with folders.claim(path, order.plain(), request.resume) as folder:
                 announce(console, order, path)
                 with progress.shown(console, arms, order.seeds) as watch:
-                    running.run(order, folder, engine=engine, watch=watch, warn=warn)
+                    running.run(order, folder, engine=engine, watch=watch, warn=warn, faults=rule)
     except KeyboardInterrupt:
-        command = resume_command(path, request.engine)
+        command = resume_command(path, request.engine, order, request.faults)
         output.say(output.screen(stderr=True), f"Stopped; nothing is lost. Go on with: {command}")
         return STOPPED
     outcomes, claims = running.outcomes(order, path), running.claims(order, path)
@@ -106,7 +114,12 @@ def _source(request: Request) -> Path | None:
     """The file that says what to run, if it is not a name that does."""
     if request.recipe is None:
         there = request.out / "run.toml" if request.out and request.resume else None
-        return there if there and there.exists() else None
+        if there and not there.exists():
+            raise folders.RunFolderError(
+                f"{request.out} has no run.toml, so there is nothing to resume; pass the folder of a run, or start one: "
+                f"{shlex.join(['fedrl', 'run', 'quickstart', '--out', str(request.out)])}"
+            )
+        return there
     path = Path(request.recipe)
     return path if path.suffix == ".toml" or path.is_file() or (path / "run.toml").exists() else None
 
@@ -118,8 +131,21 @@ def _pair(text: str) -> tuple[str, str]:
     return key.strip(), value.strip()
 
 
-def resume_command(path: Path, engine: engines.Choice) -> str:
-    return shlex.join(["fedrl", "run", "--resume", "--out", str(path), *engine.options()])
+def resume_command(
+    path: Path, engine: engines.Choice, order: Order | None = None, fault: FaultChoice = FaultChoice()
+) -> str:
+    """Where the run's files are on another machine (Flower's), nothing here says which run it is, so the command does."""
+    named = _spelled_out(order) if order and not (path / "run.toml").exists() else []
+    return shlex.join(["fedrl", "run", *named, "--resume", "--out", str(path), *engine.options(), *fault.options()])
+
+
+def _spelled_out(order: Order) -> list[str]:
+    """The words that order the same again."""
+    usual = order._replace(config=recipes.load(order.recipe).Config()).plain()["config"]
+    changed = {key: value for key, value in order.plain()["config"].items() if value != usual[key]}
+    texts = {key: ",".join(map(str, value)) if isinstance(value, list) else value for key, value in changed.items()}
+    settings = [word for key, text in texts.items() for word in ("--set", f"{key}={text}")]
+    return [order.recipe, *settings, "--seed", str(order.seed), "--seeds", str(order.seeds)]
 
 
 def announce(console: Console, order: Order, path: Path) -> None:
@@ -152,7 +178,7 @@ def finals(outcomes: dict[str, Outcome]) -> dict[str, dict[str, Any]]:
         arm: {
             "return": float(it.final().mean()),
             "se": float(it.final().std(ddof=1) / len(it.final()) ** 0.5) if len(it.final()) > 1 else None,
-            "worst": float(it.returns.min(axis=1).mean()),
+            "worst": float(worst(it.returns)),
             "rounds": it.rows[-1]["round"],
             "env_steps": it.rows[-1]["env_steps"],
             "seconds": it.rows[-1]["seconds"],

@@ -128,8 +128,10 @@ class Watched:
     def at(self, epoch: Epoch) -> np.ndarray:
         return self._seen(self.stage.at(epoch))
 
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        return self._seen(self.stage.step(actions))
+    def step(
+        self, actions: np.ndarray, rows: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        return self._seen(self.stage.step(actions, rows))
 
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         return self.stage.reset(rows, seeds)

@@ -16,24 +16,25 @@ from fedrl.types import Client, Cohort, Exchange, Server
 ClientWork = Callable[[Server, Client, Cohort, Array | np.int32, Key], tuple[Tree, Tree, Array]]
 
 
-def client_work(exchange: Exchange) -> ClientWork:
+def client_work(exchange: Exchange, compiled: Callable[[Callable], Callable] = jax.jit) -> ClientWork:
     """`client_half` of round.py for one client after another: (server, client, cohort, slot, key) -> upload, memory, steps.
 
     A traced client is one compiled program. Otherwise acting is plain Python between compiled pieces (and learning too, if
     the update is `plain`), at the same addresses of randomness, and a client stops at its tau_i instead of being masked.
+    `compiled` is `jax.jit`, or that and a look at the clock while it compiles.
     """
     if exchange.local.traced:
-        return jax.jit(partial(client_half, exchange))
+        return compiled(partial(client_half, exchange))
     update = exchange.local
 
-    @jax.jit
+    @compiled
     def start(server: Server, client: Client, key: Key) -> tuple[Tree, Key, Array | int]:
         local, mine = _started(exchange, server, client, key)
         return local, mine, update.steps_of(client, keys.of(mine, "steps")) if update.steps_of else update.max_steps
 
-    step_key = jax.jit(lambda mine, y: keys.of(mine, "step", y))
-    step = partial(learn, update) if update.plain else jax.jit(partial(learn, update))
-    finish = jax.jit(partial(_finished, exchange))
+    step_key = compiled(lambda mine, y: keys.of(mine, "step", y))
+    step = partial(learn, update) if update.plain else compiled(partial(learn, update))
+    finish = compiled(partial(_finished, exchange))
 
     def work(
         server: Server, client: Client, cohort: Cohort, slot: Array | np.int32, key: Key

@@ -4,6 +4,7 @@ The seeds of a run go from exchange to exchange together, so that workers withou
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -12,72 +13,88 @@ import numpy as np
 from jax import Array
 
 from fedrl import keys, lock_step
+from fedrl.admission import Heard, ask
 from fedrl.engines import client_work
 from fedrl.engines.engine import Engine, Play, State, blank
+from fedrl.engines.gathering import Answers, Asked, gather
+from fedrl.faults import STOP, Faults
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.lock_step import Lifted
-from fedrl.round import server_half
+from fedrl.records.left_out import check
+from fedrl.round import take_in
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Client, Cohort, Exchange, Metrics, Server
-
-
-class Asked(NamedTuple):
-    """What one seed's cohort is asked to do in an exchange."""
-
-    seed: Key  # of the run; worlds are drawn from it
-    server: Server
-    rows: Client  # a stack, as the cohort
-    cohort: Cohort
-    key: Key  # of the exchange
-
-
-Answer = tuple[Tree, Tree, Array]  # stacks of uploads, memories, environment steps, as the cohort
+from fedrl.types import Algorithm, Cohort, Exchange, Metrics, Server
 
 
 class Crew(NamedTuple):
     """Those who do the clients' work of one run."""
 
-    perform: Callable[[Exchange, Sequence[Asked]], Sequence[Answer]]  # an answer for every seed
+    perform: Callable[[Exchange, Sequence[Asked]], Sequence[Answers]]  # the answers of every seed
     close: Callable[[], None] = lambda: None
 
 
-def driven(hire: Callable[[tuple[Exchange, ...]], Crew]) -> Engine:
+Hire = Callable[[tuple[Exchange, ...], Faults], Crew]
+
+
+def driven(hire: Hire) -> Engine:
     """The engine whose client work is done by the crew that `hire` finds for a run's exchanges."""
 
-    def build(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1) -> Play:
+    def build(
+        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, faults: Faults = STOP
+    ) -> Play:
         shared = federation.shared()
         exchanges = (*algorithm.opening, *algorithm.exchanges, measure)
-        crew = hire(exchanges)
-        halves = {e.name: _compile(e) for e in exchanges}
+        crew = hire(exchanges, faults)
+        halves = {e.name: _compile(e, faults) for e in exchanges}
         in_step = {e.name: lock_step.lock_step(e, LIFTED) for e in exchanges if lock_step.needed(e)}
         rows_of = jax.jit(lambda clients, ids: federation.rows(shared, clients, ids))
         create = jax.jit(algorithm.init)
         enrol = jax.jit(lambda key: federation.enrol(shared, key, algorithm))
-        unmeasured = _unmeasured(measure, federation, shared)
+        unmeasured = _unmeasured(measure, federation, shared, faults)
+        likes: dict[str, Tree] = {}  # exchange -> shapes of one client's answer
+        told: dict[tuple[str, int, int], str] = {}  # exchange, seed, client -> what was last said of its fault
+        where = {"seed": 0, "round": 0}  # the first seed, and the round that is played
 
-        def ask(exchange: Exchange, state: State, key: Key) -> Asked:
+        def explain(exchange: str, seed: int, client: int) -> str:
+            return told.get((exchange, seed, client), "")
+
+        def choose(exchange: Exchange, state: State, key: Key) -> tuple[Cohort, Asked]:
             key = keys.of(key, exchange.name)
-            cohort = halves[exchange.name][0](state.server, keys.of(key, "choose"))
-            return Asked(state.key, state.server, rows_of(state.clients, cohort.ids), cohort, key)
+            chosen, cohort = halves[exchange.name][0](state.server, state.clients.faults, keys.of(key, "choose"))
+            return chosen, Asked(state.key, state.server, rows_of(state.clients, cohort.ids), cohort, key)
 
-        def take(exchange: Exchange, state: State, asked: Asked, answer: Answer, scene: Tree) -> tuple[State, Metrics]:
-            uploads, memory, env_steps = answer
-            server, seen = halves[exchange.name][1](state.server, uploads, asked.cohort, asked.key)
-            clients = state.clients.keeping(asked.cohort, memory)._replace(scene=scene)
-            return State(state.key, server, clients), _named(exchange, seen, asked.cohort, env_steps)
+        def like(exchange: Exchange, asked: Asked) -> Tree:
+            if exchange.name not in likes:
+                _, server, rows, cohort, key = asked
+                likes[exchange.name] = client_work.shapes(exchange, server, row(rows, 0), cohort, cohort.ids[0], key)
+            return likes[exchange.name]
 
-        def exchange_all(exchange: Exchange, states: list[State], *at: Any) -> tuple[list[State], list[Metrics]]:
-            """One exchange of every seed; its randomness is at the address `at` under the seed's key."""
-            asked = [ask(exchange, state, keys.of(state.key, *at) if at else state.key) for state in states]
+        def answered(exchange: Exchange, states: list[State], asked: list[Asked]) -> list[Heard]:
             scenes = [state.clients.scene for state in states]
             if exchange.name in in_step:
                 meet = in_step[exchange.name]
-                met = [meet(a.server, a.rows, scene, a.cohort, a.key) for a, scene in zip(asked, scenes, strict=True)]
-                answers, scenes = [one[:3] for one in met], [one[3] for one in met]
-            else:
-                answers = list(crew.perform(exchange, asked))
-            ends = [take(exchange, *one) for one in zip(states, asked, answers, scenes, strict=True)]
+                return [meet(a.server, a.rows, scene, a.cohort, a.key) for a, scene in zip(asked, scenes, strict=True)]
+            came = enumerate(zip(asked, crew.perform(exchange, asked), scenes, strict=True))
+            return [
+                gather(
+                    exchange, a, answers, like(exchange, a), scene, faults, partial(_tell, told, exchange.name, seed)
+                )
+                for seed, (a, answers, scene) in came
+            ]
+
+        def exchange_all(exchange: Exchange, states: list[State], *at: Any) -> tuple[list[State], list[Metrics]]:
+            """One exchange of every seed; its randomness is at the address `at` under the seed's key."""
+            chosen = [choose(exchange, state, keys.of(state.key, *at) if at else state.key) for state in states]
+            heard = answered(exchange, states, [asked for _, asked in chosen])
+            ends = []
+            for state, (cohort, asked), came in zip(states, chosen, heard, strict=True):
+                server, clients, seen = halves[exchange.name][1](
+                    state.server, state.clients, cohort, asked.cohort, came, asked.key
+                )
+                ends.append((State(state.key, server, clients), seen))
+            # at once, so that nobody works on in a round that must not count
+            check(faults, where["round"], stacked([seen for _, seen in ends]), where["seed"], explain)
             return [state for state, _ in ends], [seen for _, seen in ends]
 
         def one_after_the_other(
@@ -90,11 +107,13 @@ def driven(hire: Callable[[tuple[Exchange, ...]], Crew]) -> Engine:
             return states, metrics
 
         def init(seeds: Sequence[int]) -> tuple[State, Metrics]:
+            where["seed"], where["round"] = seeds[0], 0
             begun = [keys.of_seed(seed) for seed in seeds]
             states = [State(key, create(keys.of(key, "init")), enrol(key)) for key in begun]
             return _stacks(*one_after_the_other(algorithm.opening, states, "opening"))
 
         def one_round(states: list[State], number: int) -> tuple[list[State], list[Metrics]]:
+            where["round"] = number + 1
             states, metrics = one_after_the_other(algorithm.exchanges, states, "round", number)
             due = (number + 1) % every == 0
             seen = exchange_all(measure, states)[1] if due else [unmeasured(state) for state in states]
@@ -113,6 +132,7 @@ def driven(hire: Callable[[tuple[Exchange, ...]], Crew]) -> Engine:
             measure=lambda state: stacked(exchange_all(measure, unstacked(state))[1]),
             most=8,
             close=crew.close,
+            explain=explain,
         )
 
     return build
@@ -154,27 +174,27 @@ def _repeat(count: int, body: Callable, carry: Tree) -> Tree:
 LIFTED = Lifted(_each, jax.jit, _repeat)  # one client after the other, in this process: they wait for each other anyway
 
 
-def _compile(exchange: Exchange) -> tuple[Any, Any]:
-    return (
-        jax.jit(exchange.choose),
-        jax.jit(lambda server, uploads, cohort, key: server_half(exchange, server, uploads, cohort, key)),
-    )
+def _compile(exchange: Exchange, faults: Faults) -> tuple[Any, Any]:
+    def choose(server: Server, in_a_row: Array, key: Key) -> tuple[Cohort, Cohort]:
+        chosen = exchange.choose(server, key)
+        return chosen, ask(faults, chosen, in_a_row)
+
+    return jax.jit(choose), jax.jit(partial(take_in, exchange, faults=faults))
 
 
-def _named(exchange: Exchange, seen: Metrics, cohort: Cohort, env_steps: Array) -> Metrics:
-    seen = seen | {"answered": cohort.present.sum(), "env_steps": env_steps.sum()}
-    return {f"{exchange.name}/{name}": value for name, value in seen.items()}
+def _tell(told: dict[tuple[str, int, int], str], exchange: str, seed: int, client: int, text: str) -> None:
+    told[exchange, seed, client] = text
 
 
-def _unmeasured(measure: Exchange, federation: Federation, shared: Tree) -> Callable[[State], Metrics]:
+def _unmeasured(measure: Exchange, federation: Federation, shared: Tree, faults: Faults) -> Callable[[State], Metrics]:
     """What stands in the log of a round that was not measured; nobody acts for it."""
 
     def observe(state: State) -> Metrics:
         asked = measure.choose(state.server, state.key)
-        client = row(federation.rows(shared, state.clients, asked.ids), 0)
-        one = client_work.shapes(measure, state.server, client, asked, asked.ids[0], state.key)
-        uploads, _, env_steps = jax.tree.map(lambda x: jnp.zeros((*asked.ids.shape, *x.shape), x.dtype), one)
-        _, seen = server_half(measure, state.server, uploads, asked, state.key)
-        return _named(measure, seen, asked, env_steps)
+        rows = federation.rows(shared, state.clients, asked.ids)
+        one = client_work.shapes(measure, state.server, row(rows, 0), asked, asked.ids[0], state.key)
+        uploads, memory, env_steps = jax.tree.map(lambda x: jnp.zeros((*asked.ids.shape, *x.shape), x.dtype), one)
+        heard = Heard(rows, uploads, memory, env_steps, state.clients.scene, jnp.zeros_like(asked.ids))
+        return take_in(measure, state.server, state.clients, asked, asked, heard, state.key, faults)[2]
 
     return lambda state: jax.tree.map(blank, jax.eval_shape(observe, state))

@@ -6,9 +6,10 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl.federation import Clients, Federation
+from fedrl.faults import Faults
+from fedrl.federation import Clients
 from fedrl.keys import Key
-from fedrl.types import Algorithm, Exchange, Metrics, Server
+from fedrl.types import Metrics, Server
 
 
 class State(NamedTuple):
@@ -25,11 +26,21 @@ class Play(NamedTuple):
     measure: Callable[[State], Metrics]  # -> [seeds]
     most: int  # rounds that one call of `advance` may be asked for
     close: Callable[[], None] = lambda: None  # the run is over: simulators and the like may be let go
+    kind: str = "exact"  # the same bytes as all exact engines; "vmap" is compared by tolerance
+    explain: Callable[[str, int, int], str] = lambda exchange, seed, client: ""  # what it last said of a client's fault
 
 
-Engine = Callable[
-    [Algorithm, Federation, Exchange, int], Play
-]  # algorithm, federation, measurement, every how many rounds
+# algorithm, federation, measurement, every how many rounds, what to do about faults (default: stop) -> Play
+Engine = Callable[..., Play]
+
+
+def refuse_deadline(engine: str, faults: Faults) -> None:
+    """For engines whose clients work in this very process."""
+    if faults.deadline is not None:
+        raise ValueError(
+            f"{engine} cannot keep a deadline of {faults.deadline:g} s, because clients work in this process; "
+            "use engine=processes() or ray(), or drop the deadline"
+        )
 
 
 def blank(like) -> Array:

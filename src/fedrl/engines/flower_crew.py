@@ -7,23 +7,39 @@ Work is a pure function of what is sent, so an organisation that was lost and ca
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, Error, Message, MessageType, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
 from fedrl.engines import client_work
-from fedrl.engines.crew import KINDS, MOST_DEATHS
-from fedrl.engines.driver import Answer, Asked, Crew, row
-from fedrl.engines.flower_messages import about, arrays, clients_of, looked_at, named, tree
+from fedrl.engines.crew import MOST_DEATHS
+from fedrl.engines.driver import Crew, row
+from fedrl.engines.flower_faults import CANNOT, by_slot, cannot, checked, lost_thrice, overdue
+from fedrl.engines.flower_messages import about, arrays, clients_of, looked_at, named
+from fedrl.engines.gathering import Answers, Asked, of_seeds
+from fedrl.faults import ClientFault, Faults, Why
 from fedrl.types import Exchange
 
 LOOK = 0.2  # seconds between looks for answers
-# Flower's codes for what asking again does not mend
-CANNOT = {1: "cannot load fedrl", 2: "cannot start its part", 7: "does not accept the app"}
+
+
+class Sent(NamedTuple):
+    """A message that is out."""
+
+    node: int
+    slots: list[int]  # none: the node is asked who it is
+    at: float  # when it was sent
+
+
+class Answer(NamedTuple):
+    """What came for some slots of a cohort: a node's answer, or why there is none."""
+
+    slots: list[int]
+    content: RecordDict | ClientFault
 
 
 class Organisations:
@@ -33,37 +49,56 @@ class Organisations:
         self.grid, self.patience = grid, patience
         self.serves: dict[int, list[range]] = {}  # node -> its clients
         self.known: set[int] = set()  # nodes that were asked who they are
-        self.out: dict[str, tuple[int, list[int]]] = {}  # message -> node, slots (none: it is asked who it is)
+        self.out: dict[str, Sent] = {}
 
-    def collect(self, ids: list[int], content: Callable[[list[int]], RecordDict]) -> list[tuple[list[int], RecordDict]]:
-        """The answers for the cohort `ids`, each with the slots of the cohort that it is of."""
-        answers: list[tuple[list[int], RecordDict]] = []
-        owed, losses = set(range(len(ids))), Counter[int]()
+    def collect(
+        self, ids: dict[int, int], content: Callable[[list[int]], RecordDict], deadline: float | None = None
+    ) -> list[Answer]:
+        """The answers of the clients `ids`, by slot. A node has `deadline` seconds for each of its clients."""
+        answers: list[Answer] = []
+        owed, losses = set(ids), Counter[int]()
         alone = time.monotonic()  # since when nobody is to answer us
-        while owed or any(slots for _, slots in self.out.values()):
+        while owed or any(sent.slots for sent in self.out.values()):
             self._send(MessageType.TRAIN, self._at_home(owed, ids), content)
-            owed -= {slot for _, slots in self.out.values() for slot in slots}
+            owed -= {slot for sent in self.out.values() for slot in sent.slots}
             if owed:
                 self._look_round()
             if self.out:
                 alone = time.monotonic()
             elif time.monotonic() - alone > self.patience:
-                raise self._nobody(sorted(ids[slot] for slot in owed))
+                answers.append(Answer(sorted(owed), self._nobody(sorted(ids[slot] for slot in owed))))
+                owed.clear()
             for reply in self.grid.pull_messages(list(self.out)):
-                node, slots = self.out.pop(reply.metadata.reply_to_message_id)
-                if reply.has_error():
-                    self._lose(node, reply.error)
-                    owed.update(slots)
+                node, slots, _ = self.out.pop(reply.metadata.reply_to_message_id)
+                if not reply.has_error():
+                    answers += [Answer(slots, checked(reply.content, node))] if slots else []
+                    if not slots:
+                        self._meet(node, reply.content)
+                elif reply.error.code in CANNOT:
+                    answers += [Answer(slots, cannot(node, reply.error))] if slots else []
+                else:  # it may come back, under this or another number; then it is asked again
+                    self._forget(node)
                     losses.update(slots)
-                    _give_up(losses, ids, reply.error)
-                elif slots:
-                    answers.append((slots, _checked(reply.content, node)))
-                else:
-                    self._meet(node, reply.content)
+                    lost = [slot for slot in slots if losses[slot] >= MOST_DEATHS]
+                    answers += [Answer([slot], lost_thrice(ids[slot], reply.error)) for slot in lost]
+                    owed.update(set(slots) - set(lost))
+            answers += self._late(ids, deadline)
             time.sleep(LOOK)
         return answers
 
-    def _at_home(self, slots: set[int], ids: list[int]) -> dict[int, list[int]]:
+    def _late(self, ids: dict[int, int], deadline: float | None) -> list[Answer]:
+        """Stop waiting for messages that are out too long; should they be answered yet, nobody will look."""
+        if deadline is None:
+            return []
+        now = time.monotonic()
+        late = {name: sent for name, sent in self.out.items() if now - sent.at > deadline * max(1, len(sent.slots))}
+        for name in late:
+            del self.out[name]
+        return [
+            Answer(sent.slots, overdue(ids[sent.slots[0]], sent.node, deadline)) for sent in late.values() if sent.slots
+        ]
+
+    def _at_home(self, slots: set[int], ids: dict[int, int]) -> dict[int, list[int]]:
         """Node -> those of the slots whose clients it serves."""
         homes = {slot: self._home(ids[slot]) for slot in sorted(slots)}
         return {node: [s for s in homes if homes[s] == node] for node in homes.values() if node is not None}
@@ -83,9 +118,10 @@ class Organisations:
             if sent is None:  # Flower does not know the node any more
                 self._forget(node)
             else:
-                self.out[sent] = node, slots
+                self.out[sent] = Sent(node, slots, time.monotonic())
 
     def _meet(self, node: int, content: RecordDict) -> None:
+        """Learn from its first answer whose work a node does."""
         words = content.config_records["node"]
         there = json.loads(str(words["about"]))
         differing = [
@@ -95,46 +131,26 @@ class Organisations:
             raise ValueError(f"node {node} has {', '.join(differing)}; install the same versions on both sides")
         self.serves[node] = clients_of(words["clients"])
 
-    def _lose(self, node: int, error: Error) -> None:
-        """It may come back, under this or another number; then it is asked again."""
-        if error.code in CANNOT:
-            raise RuntimeError(f"node {node} {CANNOT[error.code]}: {error.reason}; its own log says more")
-        self._forget(node)
-
     def _forget(self, node: int) -> None:
         self.serves.pop(node, None)
         self.known.discard(node)
 
-    def _nobody(self, clients: list[int]) -> RuntimeError:
+    def _nobody(self, clients: list[int]) -> ClientFault:
         there = [f"{p.start}-{p.stop - 1}" for parts in self.serves.values() for p in parts] or ["nobody"]
-        return RuntimeError(
+        text = (
             f"for {self.patience:.0f} s no node served client {clients[0]} ({len(clients)} of the cohort have none; served "
             f"are {', '.join(there)}); start its SuperNode (again), then go on with --resume"
         )
+        return ClientFault(Why.LATE, RuntimeError(text))
 
 
-def _give_up(losses: Counter[int], ids: list[int], error: Error) -> None:
-    for slot, count in losses.items():
-        if count >= MOST_DEATHS:
-            raise RuntimeError(
-                f"the node of client {ids[slot]} was lost {count} times in a row at this client's work "
-                f"(the last time: {error.reason}); its own log may say why"
-            )
-
-
-def _checked(content: RecordDict, node: int) -> RecordDict:
-    if "fault" in content.config_records:
-        fault = content.config_records["fault"]
-        raise KINDS.get(str(fault["kind"]), RuntimeError)(f"node {node}: {fault['error']!s}")
-    return content
-
-
-def crew(nodes: Organisations, words: dict[str, str]) -> Crew:
+def crew(nodes: Organisations, words: dict[str, str], faults: Faults) -> Crew:
     """`words` name the recipe, its settings and the arm. One seed is asked for after the other."""
 
-    def one_seed(exchange: Exchange, asked: Asked) -> Answer:
+    def perform(exchange: Exchange, asked: Asked) -> Answers:
         seed, server, rows, cohort, key = asked
-        ids = np.asarray(cohort.ids).tolist()
+        everyone = np.asarray(cohort.ids).tolist()
+        ids = {slot: everyone[slot] for slot in asked.slots()}
         common = arrays(
             looked_at(exchange.send, server) | named("cohort", cohort) | named("key", key) | named("seed", seed)
         )
@@ -145,14 +161,9 @@ def crew(nodes: Organisations, words: dict[str, str]) -> Crew:
             return RecordDict({"asked": which, "arrays": ArrayRecord(common | memory)})
 
         one = client_work.shapes(exchange, server, row(rows, 0), cohort, cohort.ids[0], key)
-        order, stacks = [], []
-        for slots, answer in nodes.collect(ids, content):
-            like = jax.tree.map(lambda x, n=len(slots): jax.ShapeDtypeStruct((n, *x.shape), x.dtype), one)
-            order += slots
-            stacks.append(tree(answer.array_records["answer"], "done", like))
-        return jax.tree.map(lambda *parts: jnp.concatenate(parts)[np.argsort(order)], *stacks)
+        found: Answers = {}
+        for slots, came in nodes.collect(ids, content, faults.deadline):
+            found |= by_slot(slots, came, one)
+        return found
 
-    def perform(exchange: Exchange, seeds: Sequence[Asked]) -> list[Answer]:
-        return [one_seed(exchange, asked) for asked in seeds]
-
-    return Crew(perform)
+    return Crew(of_seeds(perform))

@@ -19,8 +19,8 @@ from jax import Array
 from fedrl.engines import cache, flower_messages
 from fedrl.engines.client_work import ClientWork, client_work
 from fedrl.engines.driver import row, stacked
+from fedrl.engines.flower_faults import said, told
 from fedrl.engines.flower_messages import arrays, clients_of, named, tree
-from fedrl.environments.errors import WorldError
 from fedrl.federation import Clients
 from fedrl.keys import Key, of_seed
 from fedrl.recipes import recipe as recipes
@@ -42,20 +42,25 @@ def introduce(message: Message, context: Context) -> Message:
 
 @app.train()
 def work(message: Message, context: Context) -> Message:
-    """Some clients' part in one exchange. A fault is told in a sentence; its traceback stays in this node's log."""
+    """Some clients' part in one exchange. A fault is told in a sentence; its traceback stays in this node's log.
+
+    A "fault" is of all of them: nothing could be done.
+    """
     try:
-        content = RecordDict({"answer": answer(message.content, dict(context.node_config))})
+        content = answer(message.content, dict(context.node_config))
     except Exception as error:
         logging.getLogger("flwr").exception("the work could not be done")
-        text = str(error) if isinstance(error, WorldError | ValueError) else f"{type(error).__name__}: {error}"
-        content = RecordDict({"fault": ConfigRecord({"error": text, "kind": type(error).__name__})})
+        content = RecordDict({"fault": ConfigRecord({"error": said(error), "kind": type(error).__name__})})
     finally:
         host.close_all()
     return Message(content, reply_to=message)
 
 
-def answer(asked: RecordDict, node: dict[str, Any]) -> ArrayRecord:
-    """The stack of uploads, memories and environment steps of the clients asked for, as named arrays."""
+def answer(asked: RecordDict, node: dict[str, Any]) -> RecordDict:
+    """The stack of uploads, memories and environment steps of the clients asked for, as named arrays.
+
+    "faults" are the slots of those whose work failed, and why; they are not in the stack.
+    """
     words, came = asked.config_records["asked"], asked.array_records["arrays"]
     recipe = str(words["recipe"])
     if node.get("recipe", recipe) != recipe:
@@ -70,11 +75,16 @@ def answer(asked: RecordDict, node: dict[str, Any]) -> ArrayRecord:
     rows = part.rows(part.enrol(seed), cohort.ids)
     memory = tree(came, "memory", jax.tree.map(lambda x: x[np.array(slots)], rows.memory))
     server, cohort, memory, key = jax.device_put((server, cohort, memory, tree(came, "key", seed)))
-    done = [
-        part.work(server, row(rows, slot)._replace(memory=row(memory, i)), cohort, np.int32(slot), key)
-        for i, slot in enumerate(slots)
-    ]
-    return ArrayRecord(arrays(named("done", stacked(done))))
+    done, faults = [], list[tuple[int, Exception]]()
+    for i, slot in enumerate(slots):
+        client = row(rows, slot)._replace(memory=row(memory, i))
+        try:
+            done.append(jax.block_until_ready(part.work(server, client, cohort, np.int32(slot), key)))
+        except Exception as error:
+            logging.getLogger("flwr").exception("client %d: the work could not be done", int(client.id))
+            faults.append((slot, error))
+    records: dict[str, Any] = {"answer": ArrayRecord(arrays(named("done", stacked(done))))} if done else {}
+    return RecordDict(records | ({"faults": told(faults)} if faults else {}))
 
 
 class Part(NamedTuple):

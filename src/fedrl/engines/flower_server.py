@@ -13,10 +13,12 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedrl import lock_step
+from fedrl.cli import faults
 from fedrl.engines import cache
 from fedrl.engines.driver import driven
 from fedrl.engines.engine import Engine, Play
 from fedrl.engines.flower_crew import Organisations, crew
+from fedrl.faults import STOP, Faults
 from fedrl.federation import Federation
 from fedrl.recipes import running
 from fedrl.recipes.recipe import RecipeError
@@ -46,7 +48,8 @@ def main(grid: Grid, context: Context) -> None:
         )
 
     with folders.claim(Path(str(asked["out"])), order.plain(), bool(asked["resume"])) as folder:
-        running.run(order, folder, of_arm=lambda arm: flower(nodes, plain, arm), watch=watch, warn=say)
+        rule = faults.rule(faults.of_config(asked))
+        running.run(order, folder, of_arm=lambda arm: flower(nodes, plain, arm), watch=watch, warn=say, faults=rule)
 
 
 def flower(nodes: Organisations, order: dict[str, Any], arm: str) -> Engine:
@@ -54,9 +57,12 @@ def flower(nodes: Organisations, order: dict[str, Any], arm: str) -> Engine:
     cache.enable()
     words = {"recipe": order["recipe"], "settings": json.dumps(order["config"]), "arm": arm}
 
-    def build(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1) -> Play:
+    def build(
+        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, rule: Faults = STOP
+    ) -> Play:
         refuse_lock_step(algorithm)
-        return driven(lambda _: crew(nodes, words))(algorithm, federation, measure, every)._replace(most=1)
+        engine = driven(lambda _, rule: crew(nodes, words, rule))
+        return engine(algorithm, federation, measure, every, rule)._replace(most=1)
 
     return build
 

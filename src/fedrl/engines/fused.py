@@ -16,12 +16,15 @@ import numpy as np
 from jax import Array
 
 from fedrl import keys, lock_step, trees
+from fedrl.admission import Heard
+from fedrl.arguments import checked
 from fedrl.engines import cache
-from fedrl.engines.engine import Engine, Play, State, blank
+from fedrl.engines.engine import Engine, Play, State, blank, refuse_deadline
+from fedrl.faults import STOP, Faults
 from fedrl.federation import Clients, Federation
 from fedrl.keys import Key
 from fedrl.lock_step import Lifted
-from fedrl.round import Heard, client_half, play_exchange, play_round, seam
+from fedrl.round import client_half, play_exchange, play_round, seam
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Cohort, Exchange, Metrics, Server
 
@@ -29,12 +32,16 @@ CORES = os.cpu_count() or 1
 MOST_ROUNDS = 64  # per call: often enough for a progress bar, seldom enough to forget the call
 
 
+@checked
 def fused(over: str = "map", *, lanes: int = 640) -> Engine:
     if over not in ("map", "vmap"):
         raise ValueError(f"over must be 'map' (exact) or 'vmap' (fast), got {over!r}")
     cache.enable()
 
-    def build(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1) -> Play:
+    def build(
+        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, faults: Faults = STOP
+    ) -> Play:
+        refuse_deadline("the fused program", faults)
         if not all(e.local.traced for e in (*algorithm.opening, *algorithm.exchanges, measure)):
             raise ValueError(
                 "this federation's simulators cannot be compiled into one program; "
@@ -52,13 +59,13 @@ def fused(over: str = "map", *, lanes: int = 640) -> Engine:
             metrics: Metrics = {}
             for exchange in algorithm.opening:
                 server, clients, seen = play_exchange(
-                    exchange, execute_with(shared), server, clients, keys.of(key, "opening")
+                    exchange, execute_with(shared), server, clients, keys.of(key, "opening"), faults
                 )
                 metrics |= seen
             return State(key, server, clients), metrics
 
         def observe(shared: Tree, state: State) -> Metrics:
-            _, _, seen = play_exchange(measure, execute_with(shared), state.server, state.clients, state.key)
+            _, _, seen = play_exchange(measure, execute_with(shared), state.server, state.clients, state.key, faults)
             return seen
 
         def block(shared: Tree, state: State, first: Array, rounds: Array) -> tuple[State, Metrics]:
@@ -66,7 +73,7 @@ def fused(over: str = "map", *, lanes: int = 640) -> Engine:
 
             def one_round(state: State, number: Array) -> tuple[State, Metrics]:
                 key = keys.of(state.key, "round", number)
-                server, clients, seen = play_round(algorithm, execute, state.server, state.clients, key)
+                server, clients, seen = play_round(algorithm, execute, state.server, state.clients, key, faults)
                 after = State(state.key, server, clients)
                 skipped = jax.tree.map(blank, jax.eval_shape(lambda s: observe(shared, s), after))
                 due = (number + 1) % every == 0
@@ -102,6 +109,7 @@ def fused(over: str = "map", *, lanes: int = 640) -> Engine:
             advance=play,
             measure=lambda state: look(shared, state),
             most=MOST_ROUNDS,
+            kind="exact" if over == "map" else "vmap",
         )
 
     return build
@@ -113,15 +121,13 @@ def _execute(federation: Federation, shared: Tree, together: Callable, in_turn: 
     def execute(exchange: Exchange, server: Server, clients: Clients, asked: Cohort, key: Key) -> Heard:
         rows = seam(federation.rows(shared, clients, asked.ids))
         if lock_step.needed(exchange):
-            done = lock_step.lock_step(exchange, _lifted(together))(server, rows, clients.scene, asked, key)
-            after = clients.keeping(asked, done.memory)._replace(scene=done.scene)
-            return Heard(done.uploads, asked, after, done.env_steps)
+            return lock_step.lock_step(exchange, _lifted(together))(server, rows, clients.scene, asked, key)
         slots = jnp.arange(asked.ids.shape[0], dtype=jnp.int32)
         each = together if exchange.local.batched else in_turn
         uploads, memory, env_steps = each(
             lambda row: client_half(exchange, server, row[0], asked, row[1], key), (rows, slots)
         )
-        return Heard(uploads, asked, clients.keeping(asked, memory), env_steps)
+        return Heard(rows, uploads, memory, env_steps, clients.scene, jnp.zeros_like(asked.ids))
 
     return execute
 

@@ -14,26 +14,31 @@ from contextlib import suppress
 from multiprocessing import connection
 from multiprocessing.connection import Connection
 
+from fedrl.arguments import checked
 from fedrl.engines import cache
-from fedrl.engines.crew import Task, crew
+from fedrl.engines.clock import Clock
+from fedrl.engines.crew import crew
 from fedrl.engines.driver import driven
 from fedrl.engines.engine import Engine
-from fedrl.engines.worker import READY, search_path, settings
+from fedrl.engines.tasks import Task
+from fedrl.engines.worker import GOING, HELD, READY, search_path, settings
+from fedrl.faults import Why
 
 FAILED_STARTS = 5  # in a row, and we stop trying
 LOOK = 1.0  # seconds between looks at whether the processes live, should a connection not say so
 PATIENCE = 5.0  # seconds a worker has to close its simulators when told to stop
 
 
+@checked
 def processes(workers: int | None = None) -> Engine:
     """`workers` long-lived processes, by default one a core; each keeps compiled programs and simulators."""
     count = os.cpu_count() or 1 if workers is None else workers
     if os.name != "posix":
-        raise RuntimeError(f"processes wants Linux or macOS, this is {sys.platform}; use engine=one_at_a_time()")
+        raise ValueError(f"processes wants Linux or macOS, this is {sys.platform}; use engine=one_at_a_time()")
     if count < 1:
         raise ValueError(f"processes wants at least one worker, got {workers}")
     cache.enable()
-    return driven(lambda exchanges: crew(_place(count), exchanges))
+    return driven(lambda exchanges, faults: crew(_place(count), exchanges, faults))
 
 
 def stop() -> None:
@@ -56,18 +61,21 @@ class Processes:
             self._replace(worker)
         self.hands[worker].take(task)
 
-    def wait(self) -> list[tuple[int, bytes | None]]:
-        answers: list[tuple[int, bytes | None]] = []
+    def wait(self, deadline: float | None) -> list[tuple[int, bytes | Why]]:
+        answers: list[tuple[int, bytes | Why]] = []
         while not answers:
             busy = {i: hand for i, hand in enumerate(self.hands) if hand.task}
-            speaking = connection.wait([hand.line for hand in busy.values()], LOOK)
+            speaking = connection.wait([hand.line for hand in busy.values()], min(LOOK, deadline or LOOK))
             for i, hand in busy.items():
                 if hand.line in speaking or not hand.alive():
                     answers += self._hear(i, hand)
+                elif hand.clock.late(deadline):
+                    self._replace(i)
+                    answers.append((i, Why.LATE))
         return answers
 
-    def _hear(self, worker: int, hand: "_Hand") -> list[tuple[int, bytes | None]]:
-        """Its answer; nothing yet if it only reports for work; None if it died over its task."""
+    def _hear(self, worker: int, hand: "_Hand") -> list[tuple[int, bytes | Why]]:
+        """Its answer; nothing yet if it only says that it is ready or compiling; DIED if it died over its task."""
         task = hand.task
         assert task is not None
         try:
@@ -75,9 +83,12 @@ class Processes:
         except (EOFError, OSError):
             self._replace(worker)
             if hand.ready:
-                return [(worker, None)]
+                return [(worker, Why.DIED)]
             self._count_failed_start(hand)
             self.hands[worker].take(task)
+            return []
+        if word in (HELD, GOING):
+            hand.clock.turn(held=word == HELD)
             return []
         if hand.ready:
             hand.task = None
@@ -102,9 +113,9 @@ class Processes:
             )
 
     def abandon(self) -> None:
-        for hand in self.hands:
+        for worker, hand in enumerate(self.hands):
             if hand.task:
-                hand.end()
+                self._replace(worker)
 
     def forget(self, run: int) -> None:
         for hand in self.hands:
@@ -129,6 +140,7 @@ class _Hand:
         self.ready = False  # has reported for work
         self.task: Task | None = None
         self.knows: set[int] = set()  # runs whose code it has
+        self.clock = Clock()  # of its task
 
     def alive(self) -> bool:
         return not self.line.closed and self.process.poll() is None
@@ -136,6 +148,7 @@ class _Hand:
     def take(self, task: Task) -> None:
         """Begin the task, or keep it until the process has started."""
         self.task = task
+        self.clock.start(held=not self.ready or task.run not in self.knows)
         if not self.ready:
             return
         if task.run not in self.knows:

@@ -1,24 +1,36 @@
 """Clients' work on the machines of a Ray cluster, or on a Ray of one's own: the workers of `processes` as Ray actors."""
 
 import os
+import signal
 import threading
+import time
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from fedrl.arguments import checked
 from fedrl.engines import cache
-from fedrl.engines.crew import Task, crew
+from fedrl.engines.clock import COMPILING
+from fedrl.engines.crew import crew
 from fedrl.engines.driver import driven
 from fedrl.engines.engine import Engine
+from fedrl.engines.ray_closed import NEXT_MOVE, loopback, prepare_token
+from fedrl.engines.tasks import Task
 from fedrl.engines.worker import Worker, settings
+from fedrl.faults import Why
 
 PLACED = 120.0  # seconds the cluster has to find room for the workers
+LOOKING = "looking"  # the thread of an actor that is asked about the other
+LOOK = 1.0  # seconds between such questions
+SILENCE = 3.0  # seconds after which an actor that does not answer them is stopped
 LARGE = 100_000  # bytes; what is larger goes into Ray's store once for all workers
 
 
+@checked
 def ray(address: str | None = None, workers: int | None = None) -> Engine:
     """`workers` actors, by default one a core of the cluster at `address` ("auto": the one this machine belongs to).
 
@@ -28,7 +40,7 @@ def ray(address: str | None = None, workers: int | None = None) -> Engine:
         raise ValueError(f"ray wants at least one worker, got {workers}")
     _imported()
     cache.enable()
-    return driven(lambda exchanges: crew(_place(address, workers), exchanges))
+    return driven(lambda exchanges, faults: crew(_place(address, workers), exchanges, faults))
 
 
 def stop() -> None:
@@ -43,7 +55,16 @@ class Actor(Worker):
     """Answers in an array: Ray hands those over without a copy."""
 
     def answer(self, run: int, exchange: str, structure: bytes, common: Any, rows: bytes) -> np.ndarray:
+        self.turn(held=False)
         return np.frombuffer(self.work(run, exchange, structure, common, rows), np.uint8)
+
+    def place(self) -> tuple[str, int]:
+        """Its node and process."""
+        return _imported().get_runtime_context().get_node_id(), os.getpid()
+
+    def late(self, deadline: float) -> bool:
+        """Asked while it works, so this has a thread of its own."""
+        return self.clock.late(deadline)
 
 
 class Actors:
@@ -56,18 +77,23 @@ class Actors:
         lost = self.ray.exceptions
         self.deaths = (lost.RayActorError, lost.ObjectLostError, lost.WorkerCrashedError, lost.NodeDiedError)
         self.actors: list[Any] = [self._hire(1 if count <= cores else 0) for _ in range(count)]
+        self.arrivals: list[Any] = [
+            actor.place.remote() for actor in self.actors
+        ]  # (node, process), once it has started
+        self.hired_at = [time.monotonic()] * count
         self.knows: list[set[int]] = [set() for _ in range(count)]  # runs whose code each has
         self.busy: dict[Any, int] = {}  # reference to the answer -> worker
+        self.look_at = [0.0] * count  # when to ask each whether its work takes too long
         self.common: tuple[bytes, Any] = b"", None
         self._await_room()
 
     def _hire(self, cores: int) -> Any:
         """An actor that takes up `cores`. One in place of another takes none, as its machine may be gone for good."""
-        return self.ray.remote(Actor).options(num_cpus=cores, scheduling_strategy="SPREAD").remote(self.settings)
+        kind = self.ray.remote(concurrency_groups={LOOKING: 1})(Actor)
+        return kind.options(num_cpus=cores, scheduling_strategy="SPREAD").remote(self.settings)
 
     def _await_room(self) -> None:
-        reports = [actor.ready.remote() for actor in self.actors]
-        placed, missing = self.ray.wait(reports, num_returns=self.count, timeout=PLACED)
+        placed, missing = self.ray.wait(self.arrivals, num_returns=self.count, timeout=PLACED)
         if missing:
             self.stop()
             raise RuntimeError(
@@ -91,18 +117,56 @@ class Actors:
             self.common = common, self.ray.put(np.frombuffer(common, np.uint8))
         return self.common[1]
 
-    def wait(self) -> list[tuple[int, bytes | np.ndarray | None]]:
-        done, _ = self.ray.wait(list(self.busy), num_returns=1)
-        worker = self.busy.pop(done[0])
+    def wait(self, deadline: float | None) -> list[tuple[int, bytes | np.ndarray | Why]]:
+        while True:
+            done, _ = self.ray.wait(list(self.busy), num_returns=1, timeout=deadline and min(LOOK, deadline))
+            if done:
+                return [self._answer(done[0])]
+            if late := [answer for answer, worker in self.busy.items() if deadline and self._late(worker, deadline)]:
+                return [self._given_up(answer) for answer in late]
+
+    def _answer(self, answer: Any) -> tuple[int, np.ndarray | Why]:
+        worker = self.busy.pop(answer)
         try:
-            return [(worker, self.ray.get(done[0]))]
+            return worker, self.ray.get(answer)
         except self.deaths:
             self._replace(worker)
-            return [(worker, None)]
+            return worker, Why.DIED
+
+    def _given_up(self, answer: Any) -> tuple[int, Why]:
+        worker = self.busy.pop(answer)
+        self._end_process(worker)
+        self._replace(worker)
+        return worker, Why.LATE
+
+    def _late(self, worker: int, deadline: float) -> bool:
+        """What it says itself; one that does not say anything is stopped, unless it has not started yet."""
+        now = time.monotonic()
+        if now < self.look_at[worker]:
+            return False
+        self.look_at[worker] = now + min(LOOK, deadline)
+        if self.ray.wait([self.arrivals[worker]], timeout=0)[1]:
+            return now - self.hired_at[worker] > COMPILING
+        try:
+            return self.ray.get(
+                self.actors[worker].late.options(concurrency_group=LOOKING).remote(deadline), timeout=SILENCE
+            )
+        except self.ray.exceptions.GetTimeoutError:
+            return True
+        except self.deaths:
+            return False  # `wait` will hear of it
 
     def _replace(self, worker: int) -> None:
         self.ray.kill(self.actors[worker])
         self.actors[worker], self.knows[worker] = self._hire(0), set()
+        self.arrivals[worker], self.hired_at[worker] = self.actors[worker].place.remote(), time.monotonic()
+
+    def _end_process(self, worker: int) -> None:
+        """Ray asks an actor to end, which a stopped process does not hear; this ends it from outside."""
+        if self.ray.wait([self.arrivals[worker]], timeout=0)[0]:
+            node, process = self.ray.get(self.arrivals[worker])
+            there = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+            self.ray.remote(num_cpus=0, scheduling_strategy=there, max_retries=0)(_kill).remote(process)
 
     def abandon(self) -> None:
         for worker in self.busy.values():
@@ -119,6 +183,11 @@ class Actors:
     def stop(self) -> None:
         for actor in self.actors:
             self.ray.kill(actor)
+
+
+def _kill(process: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
 
 
 _places: dict[tuple[str | None, int | None], Actors] = {}
@@ -146,12 +215,16 @@ def _imported() -> ModuleType:
 
 
 def _connect(ray: ModuleType, address: str | None, workers: int | None) -> None:
-    """Join the cluster, or start a Ray here, unless this process already has one."""
+    """Join the cluster, or start a Ray here that is closed to others, unless this process already has one."""
     if ray.is_initialized():
         return
-    alone = {"num_cpus": workers, "_node_ip_address": "127.0.0.1", "include_dashboard": False}
-    with warnings.catch_warnings():
+    alone = {"address": "local", "num_cpus": workers, "_node_ip_address": "127.0.0.1", "include_dashboard": False}
+    with warnings.catch_warnings(), nullcontext() if address else loopback(ray):
         # Ray forks only to start programs of its own, which JAX cannot know
         warnings.filterwarnings("ignore", message="os.fork\\(\\) was called", category=RuntimeWarning)
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR", **({} if address else alone))
+        prepare_token(ray, joining=address is not None)
+        try:
+            ray.init(log_to_driver=False, logging_level="ERROR", **({"address": address} if address else alone))
+        except (ConnectionError, ray.exceptions.AuthenticationError) as error:
+            raise ConnectionError(f"{str(error).splitlines()[0]}; if it wants a token, {NEXT_MOVE}") from error
     _started.append(ray.shutdown)

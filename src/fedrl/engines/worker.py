@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from functools import lru_cache
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -21,11 +22,13 @@ import numpy as np
 
 from fedrl.engines import cache, wire
 from fedrl.engines.client_work import ClientWork, client_work
+from fedrl.engines.clock import Clock
 from fedrl.environments.errors import WorldError
 from fedrl.rollouts import host
 from fedrl.types import Exchange
 
 READY = b"ready"
+HELD, GOING = b"held", b"going"  # the clock of a worker's current work (`clock.py`)
 NUMBERS = (  # JAX's settings that decide numbers, or whether a program is one
     "jax_enable_x64",
     "jax_platforms",
@@ -61,6 +64,11 @@ class Worker:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", float("inf"))
         self.runs: dict[int, dict[str, ClientWork] | str] = {}
         self.warm: set[tuple[int, str]] = set()
+        self.clock = Clock()
+
+    def turn(self, *, held: bool) -> None:
+        """Hold the clock, or let it go on."""
+        self.clock.turn(held=held)
 
     def ready(self) -> bytes:
         return READY
@@ -69,33 +77,58 @@ class Worker:
         """The exchanges of a run. Code that cannot be loaded is reported when it is first asked for."""
         try:
             exchanges: tuple[Exchange, ...] = cloudpickle.loads(code)
-            self.runs[run] = {exchange.name: client_work(exchange) for exchange in exchanges}
+            self.runs[run] = {exchange.name: client_work(exchange, self._compiled) for exchange in exchanges}
         except Exception as error:
             self.runs[run] = (
                 f"a worker cannot load the algorithm's code: {type(error).__name__}: {error}; "
                 "install the module on every machine that works, or define what is needed in the script itself"
             )
 
+    def _compiled(self, function: Callable) -> Callable:
+        """`jax.jit`, whose first call compiles: the clock is held until it returns."""
+        program, first = jax.jit(function), True
+
+        def call(*arguments: Any) -> Any:
+            nonlocal first
+            if not first:
+                return program(*arguments)
+            self.turn(held=True)
+            try:
+                return jax.block_until_ready(program(*arguments))
+            finally:
+                first = False
+                self.turn(held=False)
+
+        return call
+
     def work(self, run: int, exchange: str, structure: bytes, common: Any, rows: bytes) -> bytes:
-        """The whole work of some clients, one after the other: a frame of their answers, or of what went wrong."""
+        """The whole work of some clients, one after the other: a frame of their answers.
+
+        Its note has the "seconds" of every client, None where it compiled, and the "faults" of those who failed, by their
+        place; "error" says instead that nothing could be done.
+        """
         programs = self.runs[run]
         if isinstance(programs, str):
-            return wire.pack([], {"error": programs, "slot": 0})
-        columns, slots = wire.unpack(rows)
-        leaves, seconds, at = [], [], 0
+            return wire.pack([], {"error": programs})
         try:
+            columns, slots = wire.unpack(rows)
             of_common, of_row = _structure(structure)
             server, cohort, key = jax.device_put(_filled(of_common, wire.unpack(common)[0]))
-            for at in range(len(slots)):
-                client = _filled(of_row, [column[at] for column in columns])
-                began = time.perf_counter()
-                answer = jax.block_until_ready(programs[exchange](server, client, cohort, np.int32(slots[at]), key))
-                seconds.append(time.perf_counter() - began if (run, exchange) in self.warm else None)
-                self.warm.add((run, exchange))
-                leaves += jax.tree.leaves(answer)
+            clients = [_filled(of_row, [column[at] for column in columns]) for at in range(len(slots))]
         except Exception as error:
-            return wire.pack([], _report(error, int(columns[0][at]), exchange) | {"slot": slots[at]})
-        return wire.pack(leaves, {"seconds": seconds})
+            return wire.pack([], {"error": f"exchange {exchange!r}: {_described(error)}"})
+        leaves, seconds, faults = [], [], {}
+        for at, client in enumerate(clients):
+            self.clock.start(held=False)
+            began = time.perf_counter()
+            try:
+                answer = jax.block_until_ready(programs[exchange](server, client, cohort, np.int32(slots[at]), key))
+                leaves += jax.tree.leaves(answer)
+            except Exception as error:
+                faults[at] = _report(error, int(columns[0][at]), exchange)
+            seconds.append(time.perf_counter() - began if (run, exchange) in self.warm else None)
+            self.warm.add((run, exchange))
+        return wire.pack(leaves, {"seconds": seconds, "faults": faults})
 
     def forget(self, run: int) -> None:
         self.runs.pop(run, None)
@@ -106,10 +139,11 @@ class Worker:
 def _report(error: Exception, client: int, exchange: str) -> dict[str, Any]:
     if isinstance(error, WorldError):
         return {"error": str(error), "kind": type(error).__name__}
-    trace = "".join(traceback.format_exception(error))
-    return {
-        "error": f"client {client}, exchange {exchange!r}: {type(error).__name__}: {error}\nIn the worker:\n{trace}"
-    }
+    return {"error": f"client {client}, exchange {exchange!r}: {_described(error)}"}
+
+
+def _described(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}\nIn the worker:\n{''.join(traceback.format_exception(error))}"
 
 
 @lru_cache(maxsize=64)
@@ -147,14 +181,21 @@ def main(descriptor: int) -> None:
         except OSError:  # as above
             os._exit(0)
 
+    class Told(Worker):
+        """Tells the main process how its clock stands."""
+
+        def turn(self, *, held: bool) -> None:
+            answer(HELD if held else GOING)
+
     threading.Thread(target=listen, daemon=True).start()
-    worker = Worker(json.loads(inbox.get()))
+    worker = Told(json.loads(inbox.get()))
     answer(worker.ready())
     while True:
         match json.loads(inbox.get()):
             case ["learn", run]:
                 worker.learn(run, inbox.get())
             case ["work", run, exchange]:
+                worker.turn(held=False)
                 answer(worker.work(run, exchange, inbox.get(), inbox.get(), inbox.get()))
             case ["forget", run]:
                 worker.forget(run)

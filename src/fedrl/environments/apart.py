@@ -26,20 +26,29 @@ from pettingzoo import ParallelEnv
 PATIENCE = 10.0  # seconds an environment has to finish its step and close, once nobody asks any more
 
 
+DEADLINE = 600.0  # seconds that a call may take
+STARTING = 120.0  # seconds that the process may take to start and to make its environment, whatever the deadline
+
+
 class Gone(RuntimeError):
     """The environment's process has died: killed, or out of memory. Its epoch is lost, but can be repeated elsewhere."""
+
+
+class Late(Gone):
+    """The environment did not answer by the deadline, so its process was killed."""
 
 
 class Apart(ParallelEnv[str, np.ndarray, np.ndarray]):
     """What `make()` makes, elsewhere: `Apart(FigureEight)`, `Apart(partial(Merge, warm_up=0))`, a function of your script.
 
     `call` reaches its other methods and attributes. `ask` and `answer` are the two halves of a call, for whoever wants
-    several environments to work at the same time.
+    several environments to work at the same time. A call that takes more than `deadline` seconds is given up: `Late`.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "is_parallelizable": True}
 
-    def __init__(self, make: Callable[[], ParallelEnv]) -> None:
+    def __init__(self, make: Callable[[], ParallelEnv], deadline: float = DEADLINE) -> None:
+        self._deadline = max(deadline, STARTING)
         self._process, self._line = _start(cloudpickle.dumps(make))
         self._end = weakref.finalize(self, _end, self._process, self._line)
         self.agents: list[str] = []
@@ -48,6 +57,7 @@ class Apart(ParallelEnv[str, np.ndarray, np.ndarray]):
             agents = self.possible_agents
             self.observation_spaces: dict[str, Space] = {a: self.call("observation_space", a) for a in agents}
             self.action_spaces: dict[str, Space] = {a: self.call("action_space", a) for a in agents}
+            self._deadline = deadline
         except Exception:
             self.close()
             raise
@@ -65,6 +75,11 @@ class Apart(ParallelEnv[str, np.ndarray, np.ndarray]):
     def answer(self) -> Any:
         """Wait for what was asked for."""
         try:
+            if not self._line.poll(self._deadline):
+                self._process.kill()  # it may be stopped, or hang, and not hear that it should close
+                raise Late(
+                    f"no answer within the deadline of {self._deadline:g} s: its process was killed; make a new one"
+                )
             word = self._line.recv_bytes()
         except (EOFError, OSError) as error:
             self.close()
@@ -102,7 +117,7 @@ class Apart(ParallelEnv[str, np.ndarray, np.ndarray]):
 def _start(make: bytes) -> tuple[subprocess.Popen, Connection]:
     """A new interpreter rather than `multiprocessing`'s: that would import the user's script again, guard or no guard."""
     if os.name != "posix":
-        raise RuntimeError(f"an environment in a process of its own wants Linux or macOS, this is {sys.platform}")
+        raise ValueError(f"an environment in a process of its own wants Linux or macOS, this is {sys.platform}")
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(

@@ -3,14 +3,15 @@
 A world is an `MDP`; heterogeneous clients are a stack of them. Rewards, kernels and start distributions may all differ.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedrl.environments.protocol import Discrete, Environment, Step
+from fedrl.arguments import at_least, checked
+from fedrl.environments.protocol import Discrete, Environment, Host, Step
 
 
 class MDP(NamedTuple):
@@ -27,10 +28,12 @@ class _Prepared(NamedTuple):
     start: Array  # [S] cumulative
 
 
+@checked
 def environment(states: int, actions: int, gamma: float) -> Environment:
     """The environment whose worlds are `MDP`s with these sizes. It never terminates: discounting ends an episode."""
     if not 0.0 < gamma < 1.0:
         raise ValueError(f"gamma must lie strictly between 0 and 1, got {gamma}; a discounted task needs e.g. 0.9")
+    at_least(1, states=states, actions=actions)
 
     def prepare(world: MDP) -> _Prepared:
         return _Prepared(jnp.cumsum(world.kernel, axis=-1), world.reward, jnp.cumsum(world.start))
@@ -63,6 +66,51 @@ def average(worlds: MDP, weight: Array | None = None) -> MDP:
     if weight is None:
         return jax.tree.map(lambda x: jnp.mean(x, axis=0), worlds)
     return jax.tree.map(lambda x: jnp.tensordot(weight.astype(x.dtype), x, axes=1), worlds)
+
+
+def as_stack(worlds: Any) -> MDP:
+    """The worlds of a federation as arrays: those of an `MDP` may be lists, and the clients' MDPs may come one by one."""
+    if not isinstance(worlds, MDP):
+        each = [_as_arrays(world) for world in worlds]
+        shapes = {tuple(x.shape for x in world) for world in each}
+        if len(shapes) > 1:
+            raise ValueError(f"the clients' MDPs differ in size: {sorted(shapes)}; one policy wants the same S and A")
+        worlds = jax.tree.map(lambda *rows: np.stack(rows), *each)
+    stack = _as_arrays(worlds)
+    if stack.kernel.ndim == 3:
+        raise ValueError(
+            f"one MDP, with a kernel of shape {stack.kernel.shape}, where one for each client is wanted; "
+            "write worlds=[mdp, other_mdp], or [mdp] * 3 for three equal clients"
+        )
+    return stack
+
+
+def _as_arrays(worlds: MDP) -> MDP:
+    return MDP(*(as_numbers(name, values) for name, values in worlds._asdict().items()))
+
+
+def as_numbers(name: str, values: Any) -> Any:
+    """`values` as an array of floating-point numbers; one that is such an array stays as it is."""
+    if isinstance(values, Array | np.ndarray) and jnp.issubdtype(values.dtype, jnp.floating):
+        return values
+    try:
+        return np.asarray(values, np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} wants an array of numbers, got what is none ({error}); give every row the same length"
+        ) from error
+
+
+def check_sizes(environment: Environment | Host, worlds: Any) -> None:
+    """Refuse worlds (an `MDP` of arrays, or of their shapes) that are not of the environment's size."""
+    if not (isinstance(environment.observations, Discrete) and isinstance(environment.actions, Discrete)):
+        return
+    wanted, came = (environment.observations.n, environment.actions.n), tuple(worlds.reward.shape[-2:])
+    if wanted != came:
+        raise ValueError(
+            f"the environment has {wanted[0]} states and {wanted[1]} actions, the MDPs have {came}; "
+            f"write finite.environment(states={came[0]}, actions={came[-1]}, gamma=…)"
+        )
 
 
 def check(worlds: MDP) -> MDP:

@@ -1,106 +1,183 @@
 """Any Gymnasium environment as a federation: `make_env(client_id)` says how the clients differ."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import TimeLimit
 
-from fedrl.environments.errors import WorldError, check_finite
-from fedrl.environments.protocol import Box, Discrete, Host, Space
+from fedrl.arguments import checked
+from fedrl.environments import checks, spaces
+from fedrl.environments.errors import WorldError
+from fedrl.environments.protocol import Host
+from fedrl.environments.spaces import Description
 from fedrl.federation import Federation
 
 MakeEnv = Callable[[int], gym.Env]
 SEEDS = np.uint64(2**31)  # many environments take no larger ones
+RESET = ("observation", "info")
+STEP = ("observation", "reward", "terminated", "truncated", "info")
+SUPPORTED = {
+    "observations": "Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these",
+    "actions": "Box, Discrete, MultiDiscrete and MultiBinary",
+}
+WRAPPERS = {"observations": "TransformObservation", "actions": "TransformAction"}
 
 
-def gymnasium(make_env: MakeEnv, clients: int, *, gamma: float = 0.99, limit: int | None = None) -> Federation:
+@checked
+def gymnasium(
+    make_env: MakeEnv | str, clients: int, *, gamma: float = 0.99, limit: int | None = None, rescale: bool = False
+) -> Federation:
     """`clients` clients, of which client i has the environments that `make_env(i)` makes, one a copy.
 
-    Observations from a Box are flattened to float32, those from a Discrete are int32 counted from 0. Actions for a Box
-    are clipped to its bounds, then take its shape and dtype: a Gaussian policy may draw what the Box does not hold.
+    An id, `gymnasium("CartPole-v1", clients=8)`, gives all clients the same environment.
+
+    Observations are flattened to float32 (Dict and Tuple part after part, as Gymnasium's `flatten` does); those from a
+    Discrete are int32 counted from 0. Actions for a Box are clipped to its bounds, then take its shape and dtype: a Gaussian
+    policy may draw what the Box does not hold. MultiDiscrete and MultiBinary actions have one categorical per dimension.
+
+    `rescale=True` maps the bounds of every Box to [-1, 1], of actions and of observations, entry by entry where there are
+    two bounds: clients whose bounds differ then share one policy.
 
     An episode is cut after client 0's `max_episode_steps` or after `limit`, whichever is less; with neither, only the
-    environment itself ends it. Client 0 is looked at now, the others when they are first used; all want its spaces.
+    environment itself ends it. Client 0 is looked at now, the others when they are first used; all want its spaces. What
+    environments answer is checked at every step, see `checks.observation_fault` for how strictly.
     """
     if clients < 1 or not 0.0 < gamma <= 1.0 or (limit is not None and limit < 1):
         raise ValueError(
             f"wanted clients >= 1, 0 < gamma <= 1 and limit >= 1 or None, got {clients}, {gamma} and {limit}"
         )
+    if isinstance(make_env, str):
+        make_env = _of_id(make_env)
     first = _made(make_env, 0)
-    observations, actions = first.observation_space, first.action_space
     most = min((steps for steps in (_own_limit(first), limit) if steps), default=0)
-    seen, done = space_of(observations, "observations"), space_of(actions, "actions")
+    wanted = described(first.observation_space, first.action_space, 0, rescale)
+    shown = {"observation": first.observation_space, "action": first.action_space}
     first.close()
+    warned: set[str] = set()
 
     def copy_of(client_id: int) -> gym.Env:
         env = _made(make_env, client_id)
-        for name, came, wanted in (
-            ("observation", env.observation_space, observations),
-            ("action", env.action_space, actions),
-        ):
-            if came != wanted:
+        came = {"observation": env.observation_space, "action": env.action_space}
+        found = described(env.observation_space, env.action_space, client_id, rescale)
+        for name, own, theirs in zip(came, found, wanted, strict=True):
+            if spaces.common(own) != spaces.common(theirs):
                 raise WorldError(
-                    f"client {client_id}: {name} space {came}, wanted client 0's {wanted}; "
-                    "one policy serves all clients, so mend make_env or leave the client out"
+                    f"client {client_id}: {name} space {came[name]}, wanted client 0's {shown[name]}; "
+                    + _hint(came[name], shown[name], rescale)
                 )
         return TimeLimit(env, most) if most else env
 
     def opened(client_id: int, world: np.ndarray, copies: int) -> Copies:
-        return Copies(client_id, copies, copy_of)
+        return Copies(client_id, [copy_of(client_id) for _ in range(copies)], rescale, warned)
 
-    return Federation(Host(opened, seen, done, gamma, most), np.arange(clients, dtype=np.int32))
+    host = Host(
+        opened,
+        spaces.observed(wanted[0]),
+        spaces.acted(wanted[1]),
+        gamma,
+        most,
+        native_observations=spaces.common(wanted[0]),
+        native_actions=spaces.common(wanted[1]),
+    )
+    return Federation(host, np.arange(clients, dtype=np.int32))
 
 
 class Copies:
-    """The `Simulator` of one client: Gymnasium's own vector of environments, stepped one after the other."""
+    """The `Simulator` of one client: environments stepped one after the other."""
 
-    def __init__(self, client_id: int, copies: int, copy_of: MakeEnv) -> None:
-        self.client_id = client_id
-        makers = [lambda: copy_of(client_id)] * copies
-        self.envs = SyncVectorEnv(makers, copy=False, autoreset_mode=AutoresetMode.DISABLED)
+    def __init__(self, client_id: int, envs: list[gym.Env], rescale: bool, warned: set[str]) -> None:
+        self.client_id, self.envs, self.warned = client_id, envs, warned
+        spaces_of = envs[0].observation_space, envs[0].action_space
+        self.observations, self.actions = described(*spaces_of, client_id, rescale)
+        self.fault = checks.observation_fault(self.observations)
 
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """An environment is given the last 31 bits of its seed."""
-        mask = np.zeros(self.envs.num_envs, bool)
-        mask[rows] = True
-        given: list[int | None] = [None] * self.envs.num_envs
-        for row, seed in zip(rows, seeds, strict=True):
-            given[row] = int(seed % SEEDS)
         with _blaming(self.client_id, "reset"):
-            came, _ = self.envs.reset(seed=given, options={"reset_mask": mask})
-        observations = plain(self.envs.single_observation_space, came)[rows]
-        check_finite(self.client_id, observations)
-        return observations
+            given = zip(rows.tolist(), seeds, strict=True)
+            answers = [self.envs[row].reset(seed=int(seed % SEEDS)) for row, seed in given]
+        came = [checks.answer_of(self.client_id, "reset", answer, RESET)[0] for answer in answers]
+        checks.check_observations(self.fault, self.client_id, rows.tolist(), "reset", came)
+        return self._flat(came, rows)
 
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def step(
+        self, actions: np.ndarray, rows: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Rewards are float64."""
+        who = list(range(len(self.envs))) if rows is None else rows.tolist()
         with _blaming(self.client_id, "step"):
-            came, rewards, done, cut, _ = self.envs.step(native(self.envs.single_action_space, actions))
-        observations = plain(self.envs.single_observation_space, came)
-        check_finite(self.client_id, observations, rewards)
+            given = zip(who, spaces.unflatten(self.actions, actions), strict=True)
+            answers = [self.envs[row].step(action) for row, action in given]
+        for answer in answers:
+            checks.answer_of(self.client_id, "step", answer, STEP)
+        seen, paid, ended, stopped, _ = zip(*answers, strict=True)
+        checks.check_observations(self.fault, self.client_id, who, "step", seen)
+        rewards = np.array([checks.reward_number(self.client_id, *x) for x in zip(who, paid, strict=True)], np.float64)
+        done, cut = (
+            np.array([checks.flag(self.client_id, row, name, x) for row, x in zip(who, flags, strict=True)], bool)
+            for name, flags in (("terminated", ended), ("truncated", stopped))
+        )
+        observations = self._flat(seen, rows, rewards)
+        checks.warn_of_size(self.client_id, rewards, self.warned)
         return observations, rewards, done, cut
 
     def close(self) -> None:
-        self.envs.close()
+        for env in self.envs:
+            env.close()
+
+    def _flat(
+        self, observations: Sequence[Any], rows: np.ndarray | None, rewards: np.ndarray | None = None
+    ) -> np.ndarray:
+        flat = spaces.flatten(self.observations, observations)
+        checks.check_finite_rows(self.client_id, rows, flat, rewards)
+        return flat
 
 
-def plain(space: gym.Space, came: np.ndarray) -> np.ndarray:
-    """Observations [rows, ...] as policies see them: flat float32, or int32 counted from 0."""
-    if isinstance(space, gym.spaces.Discrete):
-        return (came - space.start).astype(np.int32)
-    return came.reshape(len(came), -1).astype(np.float32)
+def described(observations: gym.Space, actions: gym.Space, client_id: int, rescale: bool = False) -> list[Description]:
+    """Of both spaces, or a `WorldError` that says which of them no policy can serve."""
+    found = [_described(observations, "observations", spaces.observed, client_id, rescale)]
+    return [*found, _described(actions, "actions", spaces.acted, client_id, rescale)]
 
 
-def native(space: gym.Space, actions: np.ndarray) -> np.ndarray:
-    """Actions [rows, ...] as the space has them; what a Box does not hold is clipped to it."""
-    if isinstance(space, gym.spaces.Discrete):
-        return actions.astype(space.dtype) + space.start
-    assert isinstance(space, gym.spaces.Box)
-    bounded = np.clip(actions.reshape(len(actions), *space.shape), space.low, space.high)
-    return (np.rint(bounded) if np.issubdtype(space.dtype, np.integer) else bounded).astype(space.dtype)
+def _described(space: gym.Space, what: str, read: Callable, client_id: int, rescale: bool) -> Description:
+    try:
+        found = spaces.describe(space, rescale=rescale)
+        read(found)
+    except ValueError as error:
+        raise WorldError(
+            f"client {client_id}: {what} come from {space}, supported are {SUPPORTED[what]}; "
+            f"wrap the environment with gymnasium.wrappers.{WRAPPERS[what]}"
+        ) from error
+    return found
+
+
+def _hint(came: gym.Space, wanted: gym.Space, rescale: bool) -> str:
+    """What to do about a client whose space is another."""
+    only_bounds, other = (spaces.common(spaces.describe(space, rescale=True)) for space in (came, wanted))
+    if not rescale and only_bounds == other:
+        return (
+            "only their bounds differ: fedrl.gymnasium(..., rescale=True) maps every client's to [-1, 1]; "
+            "or leave the client out"
+        )
+    return "one policy serves all clients, so fix make_env or leave the client out"
+
+
+def _of_id(name: str) -> MakeEnv:
+    """What makes Gymnasium's environment `name`, the same for every client."""
+
+    def make_env(client_id: int) -> gym.Env:
+        try:
+            return gym.make(name)
+        except gym.error.Error as error:
+            raise WorldError(
+                f'Gymnasium cannot make "{name}": {error}; gymnasium.registry lists the ids, and a function '
+                "make_env(client_id) may make any other environment"
+            ) from error
+
+    return make_env
 
 
 def _made(make_env: MakeEnv, client_id: int) -> gym.Env:
@@ -119,7 +196,7 @@ def _blaming(client_id: int, call: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise WorldError(
-            f"client {client_id}: {call} raised {type(error).__name__}: {error}; mend it or leave the client out"
+            f"client {client_id}: {call} raised {type(error).__name__}: {error}; fix it or leave the client out"
         ) from error
 
 
@@ -132,15 +209,3 @@ def _own_limit(env: gym.Env) -> int | None:
             return env._max_episode_steps
         env = env.env
     return None
-
-
-def space_of(space: gym.Space, what: str) -> Space:
-    if isinstance(space, gym.spaces.Discrete):
-        return Discrete(int(space.n))
-    if isinstance(space, gym.spaces.Box):
-        low, high = (tuple(map(float, bound.ravel())) for bound in (space.low, space.high))
-        return Box((len(low),), low, high)
-    raise WorldError(
-        f"client 0: {what} come from {space}, supported are Box and Discrete; "
-        "wrap the environment: gymnasium.wrappers has FlattenObservation and TransformAction"
-    )

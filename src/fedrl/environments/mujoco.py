@@ -15,7 +15,8 @@ from jax import Array
 from mujoco.batch import Batch, SimulationError
 
 from fedrl import keys
-from fedrl.environments.errors import WorldError, check_finite
+from fedrl.environments.checks import check_finite_rows
+from fedrl.environments.errors import WorldError
 from fedrl.environments.mujoco_tasks import HALF_CHEETAH, HOPPER, WALKER2D, Task, World, compiled, numbers, world
 from fedrl.environments.protocol import Box, Host
 
@@ -114,27 +115,32 @@ class Copies:
             self.qvel[row] += self.task.velocity_noise(random, self.noise, self.qvel.shape[1])
         return self._observe(self.qpos[rows], self.qvel[rows])
 
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def step(
+        self, actions: np.ndarray, rows: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Observations [B, d] in float32, rewards in float64. As in Gymnasium a step may be both `done` and `cut`."""
-        if actions.shape != self.ctrl.shape:
-            raise ValueError(f"client {self.client_id}: actions {actions.shape}, wanted {self.ctrl.shape}")
-        task, position = self.task, self.qpos[:, 0].copy()
-        self.ctrl[:] = actions
-        self._advance()
-        self.elapsed += 1
-        speed = (self.qpos[:, 0] - position) / self.seconds
-        healthy = task.healthy(self.qpos, self.qvel)
+        who = np.arange(len(self.ctrl)) if rows is None else rows
+        wanted = (len(who), self.ctrl.shape[1])
+        if actions.shape != wanted:
+            raise ValueError(f"client {self.client_id}: actions {actions.shape}, wanted {wanted}")
+        task, position = self.task, self.qpos[who, 0]
+        self.ctrl[who] = actions
+        self._advance(rows)
+        self.elapsed[who] += 1
+        qpos, qvel = self.qpos[who], self.qvel[who]
+        speed = (qpos[:, 0] - position) / self.seconds
+        healthy = task.healthy(qpos, qvel)
         reward = speed + task.healthy_reward * healthy - task.control_cost * np.square(actions).sum(axis=1)
-        observations = self._observe(self.qpos, self.qvel)
-        check_finite(self.client_id, observations, reward)
-        return observations, reward, ~healthy, self.elapsed >= self.limit
+        observations = self._observe(qpos, qvel)
+        check_finite_rows(self.client_id, rows, observations, reward)
+        return observations, reward, ~healthy, self.elapsed[who] >= self.limit
 
     def close(self) -> None:
         vars(self).clear()
 
-    def _advance(self) -> None:
+    def _advance(self, rows: np.ndarray | None) -> None:
         try:
-            self.batch.step(nstep=self.task.frame_skip)
+            self.batch.step(rows, nstep=self.task.frame_skip)
         except SimulationError as error:
             raise WorldError(f"client {self.client_id}: MuJoCo cannot step {self.task.name}: {error}") from error
         if self.warned.any():

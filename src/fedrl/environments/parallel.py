@@ -9,47 +9,74 @@ from typing import Any
 
 import numpy as np
 
-from fedrl.environments.apart import Apart, Gone
-from fedrl.environments.errors import WorldError, check_finite
-from fedrl.environments.gym import native, plain, space_of
+from fedrl.arguments import checked
+from fedrl.environments import checks, spaces
+from fedrl.environments.apart import DEADLINE, Apart, Gone, Late
+from fedrl.environments.errors import WorldError
+from fedrl.environments.gym import described
 from fedrl.environments.protocol import Host
+from fedrl.environments.spaces import Description
 from fedrl.federation import Federation
 from fedrl.rollouts.host_meetings import Epoch
 
 MakeParallel = Callable[[], Any]  # -> pettingzoo.ParallelEnv
 MOST_DEATHS = 3  # of one copy at one step
+MOST_LATE = 2  # of them because it did not answer by the deadline
 
 
-def pettingzoo(make_env: MakeParallel, *, limit: int, gamma: float = 0.99) -> Federation:
+@checked
+def pettingzoo(make_env: MakeParallel, *, limit: int, gamma: float = 0.99, deadline: float = DEADLINE) -> Federation:
     """One client an agent; all of them act in the environment that `make_env()` makes, epochs of at most `limit` steps.
 
-    All agents want the same spaces, are there from the beginning of an epoch to its end, and end together.
+    All agents want the same spaces, are there from the beginning of an epoch to its end, and end together. A step that
+    takes more than `deadline` seconds is given up: its process is killed and the epoch repeated in a new one, once.
     """
-    if limit < 1 or not 0.0 < gamma <= 1.0:
-        raise ValueError(f"wanted limit >= 1 and 0 < gamma <= 1, got {limit} and {gamma}")
+    if limit < 1 or not 0.0 < gamma <= 1.0 or not deadline > 0:
+        raise ValueError(f"wanted limit >= 1, 0 < gamma <= 1 and deadline > 0, got {limit}, {gamma} and {deadline}")
     first = Apart(make_env)
     agents = list(first.possible_agents)
-    spaces = [(first.observation_space(agent), first.action_space(agent)) for agent in agents]
+    pairs = [(first.observation_space(agent), first.action_space(agent)) for agent in agents]
     first.close()
-    for agent, pair in zip(agents, spaces, strict=True):
-        if pair != spaces[0]:
+    for agent, pair in zip(agents, pairs, strict=True):
+        if pair != pairs[0]:
             raise WorldError(
-                f"{agent}: spaces {pair}, wanted those of {agents[0]}, {spaces[0]}; one policy serves all agents"
+                f"{agent}: spaces {pair}, wanted those of {agents[0]}, {pairs[0]}; one policy serves all agents"
             )
-    seen, done = (space_of(space, what) for space, what in zip(spaces[0], ("observations", "actions"), strict=True))
+    seen, done = described(*pairs[0], client_id=0)
 
     def opened(client_id: int, world: np.ndarray, copies: int) -> Copies:
-        return Copies(make_env, agents, copies, limit)
+        return Copies(make_env, agents, copies, limit, seen, done, deadline)
 
-    return Federation(Host(opened, seen, done, gamma, limit, agents=len(agents)), np.zeros(len(agents), np.int32))
+    host = Host(
+        opened,
+        spaces.observed(seen),
+        spaces.acted(done),
+        gamma,
+        limit,
+        agents=len(agents),
+        native_observations=seen,
+        native_actions=done,
+    )
+    return Federation(host, np.zeros(len(agents), np.int32))
 
 
 class Copies:
     """Epochs under way in several processes. Arrays have the axes [copies, agents, ...]."""
 
-    def __init__(self, make_env: MakeParallel, agents: list[str], copies: int, limit: int) -> None:
-        self._make, self._agents, self._limit = make_env, agents, limit
-        self._envs = [Apart(make_env) for _ in range(copies)]
+    def __init__(
+        self,
+        make_env: MakeParallel,
+        agents: list[str],
+        copies: int,
+        limit: int,
+        observations: Description,
+        actions: Description,
+        deadline: float = DEADLINE,
+    ) -> None:
+        self._make, self._agents, self._limit, self._deadline = make_env, agents, limit, deadline
+        self._observations, self._actions = observations, actions
+        self._fault, self._warned = checks.observation_fault(observations), set[str]()
+        self._envs = [Apart(make_env, deadline) for _ in range(copies)]
         self._seeds = [-1] * copies
         self._taken: list[list[np.ndarray]] = [[] for _ in range(copies)]
         self._seen: list[np.ndarray] = [np.zeros(0)] * copies
@@ -61,19 +88,24 @@ class Copies:
         away = [copy for copy in range(len(self._envs)) if not self._is_at(copy, epoch)]
         self._begin(away, epoch.seed[away])
         for t in range(max(epoch.steps[away], default=0)):
-            self._advance([copy for copy in away if t < epoch.steps[copy]], epoch.actions[:, t])
+            going = [copy for copy in away if t < epoch.steps[copy]]
+            self._advance(going, epoch.actions[going, t])
         return np.stack(self._seen)
 
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         self._begin(rows, seeds)
         return np.stack([self._seen[copy] for copy in rows])
 
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def step(
+        self, actions: np.ndarray, rows: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Rewards [copies, agents]; done and cut [copies]."""
-        came = self._advance(range(len(self._envs)), actions)
+        stepped = list(range(len(self._envs))) if rows is None else rows.tolist()
+        came = self._advance(stepped, actions)
         reward, done, cut = (np.stack(x) for x in zip(*came, strict=True))
-        seen = np.stack(self._seen)
-        check_finite(0, seen, reward)
+        seen = np.stack([self._seen[copy] for copy in stepped])
+        checks.check_finite_rows(0, rows, seen, reward)
+        checks.warn_of_size(0, reward, self._warned)
         return seen, reward, done, cut
 
     def where(self) -> Epoch:
@@ -102,11 +134,11 @@ class Copies:
         self._together(rows, [None] * len(rows))
 
     def _advance(self, rows: Sequence[int], actions: np.ndarray) -> list[tuple[np.ndarray, bool, bool]]:
-        """What a step brings to each of the copies `rows`: rewards, done, cut. `actions` are [all copies, ...]."""
-        came = self._together(rows, [actions[copy] for copy in rows])
-        for copy in rows:
-            self._action = actions[copy]
-            self._taken[copy].append(np.array(actions[copy]))
+        """What a step brings to each of the copies `rows`, to which `actions` [rows, ...] are given: rewards, done, cut."""
+        came = self._together(rows, list(actions))
+        for copy, taken in zip(rows, actions, strict=True):
+            self._action = taken
+            self._taken[copy].append(np.array(taken))
         return came
 
     def _together(self, rows: Sequence[int] | np.ndarray, given: list[Any]) -> list[Any]:
@@ -121,17 +153,21 @@ class Copies:
 
     def _surviving(self, copy: int, actions: np.ndarray | None) -> Any:
         """What it says to the `actions` it has been told; should the process die, once more in a new one."""
-        for deaths in range(MOST_DEATHS):
+        late = 0
+        for deaths in range(1, MOST_DEATHS + 1):
             try:
-                if deaths:
-                    self._envs[copy] = Apart(self._make)
+                if deaths > 1:
+                    self._envs[copy] = Apart(self._make, self._deadline)
                     self._repeat(copy, actions)
                 return self._hear(copy)
             except Gone as error:
                 gone = error
+                late += isinstance(error, Late)
+                if late == MOST_LATE:
+                    break
         steps = len(self._taken[copy])
         raise WorldError(
-            f"the process of copy {copy} died {MOST_DEATHS} times in a row after {steps} steps of the epoch with seed "
+            f"the process of copy {copy} died {deaths} times in a row after {steps} steps of the epoch with seed "
             f"{self._seeds[copy]} ({gone}); look into that epoch on its own"
         )
 
@@ -147,23 +183,30 @@ class Copies:
         if actions is None:
             env.ask("reset", self._seeds[copy], None)
         else:
-            given = native(env.action_space(self._agents[0]), actions)
+            given = spaces.unflatten(self._actions, actions)
             env.ask("step", dict(zip(self._agents, given, strict=True)))
 
     def _hear(self, copy: int) -> tuple[np.ndarray, bool, bool] | None:
         seen, *came, self.infos[copy] = self._envs[copy].answer()
-        self._seen[copy] = self._plain(seen)
+        self._seen[copy] = self._flat(copy, "step" if came else "reset", seen)
         if not came:
             return None
-        reward, done, cut = came
-        rewards = np.array([reward[agent] for agent in self._agents], np.float32)
-        return rewards, any(done.values()), any(cut.values()) or len(self._taken[copy]) + 1 >= self._limit
+        told = [dict.fromkeys(self._agents) | said for said in came]  # None of whom nothing is said
+        rewards = [checks.reward_number(i, copy, told[0][agent]) for i, agent in enumerate(self._agents)]
+        done, cut = (
+            any(checks.flag(i, copy, name, told[j][agent]) for i, agent in enumerate(self._agents))
+            for j, name in ((1, "terminated"), (2, "truncated"))
+        )
+        return np.array(rewards, np.float32), done, cut or len(self._taken[copy]) + 1 >= self._limit
 
-    def _plain(self, seen: dict[str, Any]) -> np.ndarray:
+    def _flat(self, copy: int, call: str, seen: dict[str, Any]) -> np.ndarray:
         if missing := [agent for agent in self._agents if agent not in seen]:
             raise WorldError(
                 f"{missing[0]} has left the epoch before its end; all agents must stay to the end, "
                 "so give those who are gone an observation that says so"
             )
-        space = self._envs[0].observation_space(self._agents[0])
-        return plain(space, np.stack([np.asarray(seen[agent]) for agent in self._agents]))
+        came = [seen[agent] for agent in self._agents]
+        if self._fault(came):
+            for client_id, observation in enumerate(came):
+                checks.check_observations(self._fault, client_id, [copy], call, [observation])
+        return spaces.flatten(self._observations, came)

@@ -27,7 +27,20 @@ class Box(NamedTuple):
         return int(np.prod(self.shape, dtype=int))
 
 
-Space = Discrete | Box
+class MultiDiscrete(NamedTuple):
+    """Several finite choices at once, `sizes[i]` of them in dimension i: an int32 vector, each entry counted from 0."""
+
+    sizes: tuple[int, ...]
+
+
+Space = Discrete | MultiDiscrete | Box
+
+
+def element(space: Space) -> tuple[tuple[int, ...], type]:
+    """Shape and dtype of one element."""
+    if isinstance(space, Box):
+        return space.shape, np.float32
+    return (() if isinstance(space, Discrete) else (len(space.sizes),)), np.int32
 
 
 class Step(NamedTuple):
@@ -43,7 +56,7 @@ class Environment(NamedTuple):
     step: Callable  # (prepared, state, action, noise) -> Step
     observe: Callable  # (prepared, state)              -> observation
     noise: Callable  # (key, shape)                   -> noise for reset and step, [*shape, ...]
-    observations: Space
+    observations: Discrete | Box
     actions: Space
     gamma: float
     limit: int = 0  # the most steps an episode of any world may take; 0: it ends by discounting only
@@ -60,8 +73,13 @@ class Simulator(Protocol):
         """Begin new episodes in the copies `rows`, each from its own seed (uint64); their observations [rows, ...]."""
         ...
 
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """One step of every copy: observations (before any reset), rewards, done, cut."""
+    def step(
+        self, actions: np.ndarray, rows: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """One step of every copy, or only of the copies `rows`: observations (before any reset), rewards, done, cut.
+
+        Actions and answers have one row for each copy that is stepped; the other copies stay as they are.
+        """
         ...
 
     def close(self) -> None: ...
@@ -71,11 +89,13 @@ class Host(NamedTuple):
     """An environment outside the compiled program."""
 
     open: Callable[[int, Any, int], Simulator]  # (client id, world as NumPy, copies) -> Simulator
-    observations: Space
+    observations: Discrete | Box
     actions: Space
     gamma: float
     limit: int = 0
     agents: int = 0  # as of an Environment
+    native_observations: dict[str, Any] | None = None  # what the simulator itself says and takes, where that is known:
+    native_actions: dict[str, Any] | None = None  # descriptions as in `spaces`, the same for every client
 
 
 def finite_sizes(environment: Environment | Host) -> tuple[int, int]:

@@ -87,17 +87,24 @@ def optimal(mdp: MDP, gamma: float | Array) -> tuple[Array, Array]:
     return choice, value(mdp, deterministic(choice, actions, dtype), gamma)
 
 
-def _choices(policy: Policy, theta: Tree) -> tuple[Array, Array]:
-    """Log-probabilities [S, C, k] of the decisions behind each choice, and the action each choice means [C]."""
-    if policy.table is None:
+def _choices(policy: Policy, theta: Tree, states: int | None = None) -> tuple[Array, Array]:
+    """Log-probabilities [S, C, k] of the decisions behind each choice, and the action each choice means [C].
+
+    A network has no table; it is asked at each of the `states`, where its choices are the actions.
+    """
+    if policy.table is not None:
+        table = policy.table(theta)
+    elif policy.actions and states:
+        obs, choice = (x.reshape(-1) for x in jnp.indices((states, policy.actions), jnp.int32))
+        table = policy.log_probs(theta, obs, choice).reshape(states, policy.actions, -1)
+    else:
         raise ValueError("exact solvers need policy.table, got a policy without one; use e.g. policies.softmax_table()")
-    table = policy.table(theta)
     return table, policy.action(jnp.arange(table.shape[1]))
 
 
-def probabilities(policy: Policy, theta: Tree) -> Array:
-    """pi_theta as a table [S, A]: choices that mean the same action are added up."""
-    table, action = _choices(policy, theta)
+def probabilities(policy: Policy, theta: Tree, states: int | None = None) -> Array:
+    """pi_theta as a table [S, A]: choices that mean the same action are added up. A network wants to know S."""
+    table, action = _choices(policy, theta, states)
     fold = jax.nn.one_hot(action, policy.actions, dtype=table.dtype)
     return jnp.exp(jnp.sum(table, axis=-1)) @ fold
 

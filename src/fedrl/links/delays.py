@@ -8,6 +8,7 @@ from jax import Array
 
 from fedrl import trees
 from fedrl.algorithms.fedavg import Method
+from fedrl.arguments import checked
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.trees import Tree
@@ -23,6 +24,7 @@ class Delayed(NamedTuple):
     round: Array
 
 
+@checked
 def delayed(method: Method, *, up: int = 0, down: int = 0, every: int = 1) -> Method:
     """`method`, whose last exchange has links with these delays in rounds; clients get a new message only `every` so many.
 

@@ -2,29 +2,30 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from jax import Array
 
+from fedrl.arguments import at_least
 from fedrl.policies import network
-from fedrl.policies.filtered import Moments
+from fedrl.policies.filtered import Filters
 from fedrl.policies.mlp import mlp
 from fedrl.trees import Tree
 from fedrl.types import BuildPolicy, Policy
 
 
 class Theta(NamedTuple):
-    """What travels."""
+    """What travels: parameters, and what all clients have seen. In a displacement: what this client has seen meanwhile."""
 
     actor: Tree
     critic: network.Layers
+    filters: Filters = Filters()  # none where every client keeps its own
 
 
 class Memory(NamedTuple):
     """What a client keeps."""
 
-    obs: Moments
-    reward: Moments
+    filters: Filters  # none where they are pooled
     actor: Any  # what improving the actor needs from one iteration to the next
     critic: Any  # optimiser state
     recent: Any  # the last iterations as one Trajectory, oldest first; () where nobody asks for them
@@ -37,6 +38,7 @@ class Iterate(NamedTuple):
     memory: Memory
     message: Any
     env_steps: Array
+    gathered: Filters = Filters()  # of what it has seen since the message, where filters are pooled
 
 
 class Batch(NamedTuple):
@@ -74,13 +76,25 @@ class ActorCritic:
     lam: float = 0.95  # of GAE
     filter_observations: bool = True
     filter_rewards: bool = True
+    # pooled: observation and reward statistics of all clients, summed at the server; own: each client keeps its own
+    # (published code of Xie & Song 2025)
+    filters: Literal["pooled", "own"] = "pooled"
     bootstrap: bool = True  # False: an episode that ran out of time is worth nothing more (004's published code)
     warm_up: int = 0  # steps per client that fill its filters (and memory) before the first round
     remember: int = 0  # iterations kept for methods that look at clients before choosing them
 
     def __post_init__(self) -> None:
+        at_least(1, local_steps=self.local_steps, critic_minibatch=self.critic_minibatch)
+        at_least(0, critic_rate=self.critic_rate, critic_epochs=self.critic_epochs)
+        at_least(0, warm_up=self.warm_up, remember=self.remember)
+        if not 0 <= self.lam <= 1:
+            raise ValueError(f"lam of GAE must lie between 0 and 1, got {self.lam}; 0.95 is usual")
+        if min(self.value, default=1) < 1:
+            raise ValueError(f"value wants layers of at least 1 unit, got {self.value}; (64, 64) is usual")
         if self.steps < 1 or self.copies < 1 or self.steps % self.copies:
             raise ValueError(f"steps must be a positive multiple of copies, got {self.steps} and {self.copies}")
+        if self.filters not in ("pooled", "own"):
+            raise ValueError(f"filters must be 'pooled' or 'own', got {self.filters!r}")
         if self.warm_up < self.remember * self.steps:
             raise ValueError(
                 f"a warm-up of {self.warm_up} steps does not fill a memory of {self.remember} iterations; "

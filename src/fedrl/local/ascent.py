@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl import trees
+from fedrl.arguments import at_least, checked
 from fedrl.environments.protocol import Environment, Host
 from fedrl.keys import Key
 from fedrl.local.learner import BuildLearner, Learner
@@ -22,6 +23,7 @@ class Direction(NamedTuple):
     learn: Callable  # (theta, message, seen, client, key) -> tree like theta, environment steps taken
     together: bool = False  # `sample` as in a LocalUpdate: of all clients at once, with (scene, key) at its end
     scene: Callable = lambda world, key: ()
+    most_env_steps: int = 0  # that one step can take, 0 if not known
 
 
 BuildDirection = Callable[[Any, Policy], Direction]  # (environment, policy)
@@ -46,8 +48,7 @@ def ascend(
     traced: bool = True,
 ) -> LocalUpdate:
     """theta <- theta + eta * direction, `local_steps` times; uploads the displacement theta_K - theta (003, Eq. 4)."""
-    if local_steps < 1:
-        raise ValueError(f"local_steps must be at least 1, got {local_steps}")
+    check_steps(eta, local_steps)
 
     def start(message: Tree, client: Client, key: Key) -> Ascent:
         return Ascent(theta_of(message, client), message, jnp.zeros((), jnp.int32))
@@ -77,9 +78,11 @@ def ascend(
         steps_of=steps_of,
         traced=traced,
         together=direction.together,
+        most_env_steps=direction.most_env_steps,
     )
 
 
+@checked
 def steps_along(
     direction: BuildDirection,
     *,
@@ -89,6 +92,7 @@ def steps_along(
     steps_of: Callable[[Client, Key], Array] | None = None,
 ) -> BuildLearner:
     """The learner that takes `local_steps` steps of size `eta` along `direction`."""
+    check_steps(eta, local_steps)
 
     def build(environment: Environment | Host) -> Learner:
         acting = policy(environment)
@@ -103,3 +107,9 @@ def steps_along(
         return Learner(acting, acting.init, local, scene=along.scene)
 
     return build
+
+
+def check_steps(eta: float, local_steps: int) -> None:
+    """A step of zero stays where it is; one below would descend."""
+    at_least(0, "take a small step such as 0.1", eta=eta)
+    at_least(1, local_steps=local_steps)

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from fedrl.arguments import checked
 from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Client, LocalUpdate
@@ -30,6 +31,7 @@ def constant(y: Array) -> Array:
     return jnp.ones_like(y, jnp.float32)
 
 
+@checked
 def exponential(lam: float) -> Decay:
     """D(y) = lam^(y/2), 0 < lam <= 1 (Eq. 21).
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl import keys, trees
+from fedrl.arguments import at_least, checked
 from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
 from fedrl.local.ascent import BuildDirection, Direction
@@ -17,6 +18,7 @@ from fedrl.trees import Tree
 from fedrl.types import Client, Policy
 
 
+@checked
 def hapg(*, beta: float, horizon: int, batch: int = 1) -> BuildDirection:
     """beta w g(theta) + (1 - beta) [u + Lambda] from episodes sampled under theta(alpha), alpha uniform on [0, 1].
 
@@ -24,6 +26,8 @@ def hapg(*, beta: float, horizon: int, batch: int = 1) -> BuildDirection:
     (the paper leaves the i out there). beta = 1 leaves w g(theta): REINFORCE by importance sampling, not on policy.
     The paper samples one episode per local step; with `batch` > 1 all share that step's alpha, which is still unbiased.
     """
+    at_least(0, beta=beta)
+    at_least(1, horizon=horizon, batch=batch)
 
     def build(environment: Environment, policy: Policy) -> Direction:
         act = sampler(environment, policy, horizon=horizon, batch=batch)
@@ -42,7 +46,7 @@ def hapg(*, beta: float, horizon: int, batch: int = 1) -> BuildDirection:
             anchored = trees.add(anchor.u, lambda_)
             return trees.add(trees.scale(beta, gradient(theta)), trees.scale(1.0 - beta, anchored)), env_steps(seen)
 
-        return Direction(sample, learn)
+        return Direction(sample, learn, most_env_steps=horizon * batch)
 
     return build
 

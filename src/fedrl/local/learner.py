@@ -3,7 +3,31 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fedrl.types import Client, LocalUpdate, Policy
+import jax
+
+from fedrl import trees
+from fedrl.trees import Tree
+from fedrl.types import Client, Cohort, LocalUpdate, Policy
+
+Rule = Callable[[Tree, Cohort], Tree]  # (stack of uploads, cohort) -> aggregate
+
+
+class Pooling(NamedTuple):
+    """How the uploads of a learner's clients become the next theta. `rule` is the algorithm's: mean, median, yours."""
+
+    combine: Callable[[Tree, Cohort, Rule], Tree]  # (stack of uploads, cohort, rule) -> aggregate
+    add: Callable[[Tree, Tree, float], Tree]  # (theta, aggregate, server step) -> theta
+    displacement: Callable[[Tree], Tree]  # (aggregate) -> the part of it that moves parameters
+
+
+def add_displacement(theta: Tree, displacement: Tree, step: float) -> Tree:
+    """theta + step * displacement; theta itself where nothing was uploaded."""
+    if not jax.tree.leaves(displacement):
+        return theta
+    return trees.add(theta, trees.scale(step, displacement))
+
+
+displacements = Pooling(lambda uploads, cohort, rule: rule(uploads, cohort), add_displacement, lambda moved: moved)
 
 
 class Learner(NamedTuple):
@@ -12,13 +36,14 @@ class Learner(NamedTuple):
     local: LocalUpdate  # reads `message.theta` and `message.round`, uploads the displacement of theta
     memory: Callable = lambda client_id, key: ()  # (client_id, key) -> what a client starts with
     acts_with: Callable = lambda theta, client: theta  # (theta, client) -> the policy's parameters
-    recent: Callable | None = None  # (memory) -> Trajectory the client remembers, as its networks see it (filtered);
+    recent: Callable | None = None  # (theta, client) -> Trajectory it remembers, as the networks see it (filtered);
     #                                 for methods that look before choosing. The broadcast is then in `local.message`
     log_pi: Callable | None = None  # (theta, obs as the networks see it, choice) -> log pi(choice|obs)
     advantages: Callable | None = None  # (theta, client) -> [B, T] of the choices it remembers, estimated at theta
     loss: Callable | None = None  # (theta, client) -> loss at theta on what it remembers; its gradient is the learner's
-    opening: tuple = ()  # local updates played by every client once, before the first round; upload nothing
+    opening: tuple = ()  # local updates played by every client once, before the first round; they move no parameters
     scene: Callable = lambda world, key: ()  # (world, key) -> the world clients meet in, as it is at the start
+    pooling: Pooling = displacements
 
 
 BuildLearner = Callable[[Any], Learner]  # (environment)

@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 from jax import Array
 
+from fedrl.arguments import checked
 from fedrl.keys import Key
 from fedrl.local.actor_critic_records import Theta
 from fedrl.local.learner import BuildLearner, Learner, within
@@ -18,8 +19,9 @@ class Home(NamedTuple):
     critic: Tree
 
 
+@checked
 def own_critic(learner: BuildLearner) -> BuildLearner:
-    """`learner` (with a `Theta` of actor and critic) of which only the actor travels."""
+    """`learner` (with a `Theta` of actor and critic) of which the actor travels, and the filters if they are pooled."""
 
     def build(environment: Any) -> Learner:
         inner = learner(environment)
@@ -30,28 +32,31 @@ def own_critic(learner: BuildLearner) -> BuildLearner:
         def memory(client_id: Array, key: Key) -> Home:
             return Home(inner.memory(client_id, key), inner.init(key).critic)
 
-        def acts_with(actor: Tree, client: Client) -> Tree:
-            return inner.acts_with(Theta(actor, client.memory.critic), inside(client))
+        def whole(theta: Theta, client: Client) -> Theta:
+            return theta._replace(critic=client.memory.critic)
+
+        def without_critic(key: Key) -> Theta:
+            return inner.init(key)._replace(critic=())
 
         def at_home(local: LocalUpdate) -> LocalUpdate:
             def start(message: Any, client: Client, key: Key) -> Any:
-                whole = message._replace(theta=Theta(message.theta, client.memory.critic))
-                return local.start(whole, inside(client), key)
+                return local.start(message._replace(theta=whole(message.theta, client)), inside(client), key)
 
             def finish(state: Any, client: Client) -> tuple[Tree, Home, Array]:
                 upload, kept, env_steps = local.finish(state, inside(client))
-                return getattr(upload, "actor", upload), Home(kept, state.theta.critic), env_steps
+                return upload._replace(critic=()), Home(kept, state.theta.critic), env_steps
 
             return within(local, inside)._replace(start=start, finish=finish)
 
         return Learner(
             inner.policy,
-            init=lambda key: inner.init(key).actor,
+            init=without_critic,
             local=at_home(inner.local),
             memory=memory,
-            acts_with=acts_with,
+            acts_with=lambda theta, client: inner.acts_with(whole(theta, client), inside(client)),
             opening=tuple(at_home(local) for local in inner.opening),
             scene=inner.scene,
+            pooling=inner.pooling,
         )
 
     return build

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from fedrl.arguments import checked
 from fedrl.keys import Key
 from fedrl.types import Client
 
@@ -17,6 +18,7 @@ StepsOf = Callable[[Client, Key], Array]
 Pace = Callable[[int, int], StepsOf]
 
 
+@checked
 def given(steps: Sequence[int]) -> Pace:
     """tau_i by client id."""
 
@@ -31,6 +33,7 @@ def given(steps: Sequence[int]) -> Pace:
     return build
 
 
+@checked
 def by_step_time(seconds: Sequence[float]) -> Pace:
     """tau_i = floor(tau E[x_1] / E[x_i]) from the mean seconds E[x_i] a client needs for one step, x_1 the fastest (Eq. 6).
 
@@ -51,6 +54,7 @@ def by_step_time(seconds: Sequence[float]) -> Pace:
     return build
 
 
+@checked
 def drawn(low: int, high: int | None = None) -> Pace:
     """tau_i uniform in {low, ..., high}, anew every period; `high` is tau if not said."""
 

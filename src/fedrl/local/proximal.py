@@ -3,12 +3,14 @@
 from typing import Any
 
 from fedrl import trees
+from fedrl.arguments import checked
 from fedrl.keys import Key
 from fedrl.local.ascent import BuildDirection, Direction
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
 
 
+@checked
 def proximal(direction: BuildDirection, *, mu: float) -> BuildDirection:
     """`direction`, of the client's objective less mu/2 |theta - theta_t|^2 (Eq. 2 there). mu = 0 is `direction` itself.
 

@@ -1,28 +1,27 @@
 """Sampled Bellman residual with a generative model: Fed-Q-learning / QAvg (Jin et al. 2022; Labbi et al. 2025, App. H)."""
 
-from collections.abc import Callable
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from fedrl import keys
+from fedrl.arguments import at_least, checked
 from fedrl.environments.protocol import Environment, Step, finite_sizes
 from fedrl.keys import Key
-from fedrl.local.ascent import Direction
+from fedrl.local.ascent import BuildDirection, Direction
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
 
 
-def q_learning(*, samples: int, unsampled: str = "keep") -> Callable[[Environment, Policy], Direction]:
+@checked
+def q_learning(*, samples: int, unsampled: Literal["keep", "decay"] = "keep") -> BuildDirection:
     """Mean residual r + gamma max Q(s') - Q(s, a) of `samples` uniformly drawn pairs; repeated pairs are averaged.
 
     Pairs that were not drawn keep their value; unsampled="decay" pulls them to zero, as the published code does.
     """
-    if samples < 1:
-        raise ValueError(f"samples must be at least 1, got {samples}")
-    if unsampled not in ("keep", "decay"):
-        raise ValueError(f"unsampled must be 'keep' (the paper) or 'decay' (its published code), got {unsampled!r}")
+    at_least(1, samples=samples)
 
     def build(environment: Environment, policy: Policy) -> Direction:
         states, actions = finite_sizes(environment)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl import trees
+from fedrl.arguments import above, at_least, checked
 from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
 from fedrl.local.ascent import BuildDirection, Direction
@@ -20,12 +21,17 @@ from fedrl.trees import Tree
 from fedrl.types import Client, Policy
 
 
+@checked
 def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: float | None = None) -> BuildDirection:
     """Gradient estimate from `batch` episodes of length `horizon` (B and T of 003; H of 000).
 
     lam = 0 is Eq. (6), lam > 0 with a softmax table Eq. (9), lam > 0 with a bit-level softmax Eq. (10).
     `bit_discount` is the base by which the regulariser of bit q is discounted; None: gamma^(1/k), the paper's.
     """
+    at_least(1, horizon=horizon, batch=batch)
+    at_least(0, "0 does not regularise", lam=lam)
+    if bit_discount is not None:
+        above(0, "None takes the paper's", bit_discount=bit_discount)
 
     def build(environment: Environment, policy: Policy) -> Direction:
         touch = contact(environment, policy, lambda theta, client: theta, horizon=horizon, batch=batch)
@@ -38,7 +44,7 @@ def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: f
         def sample(theta: Tree, message: Tree, client: Client, *rest: Tree) -> Tree:
             return touch.sample(theta, client, *rest)
 
-        return Direction(sample, learn, touch.together, touch.scene)
+        return Direction(sample, learn, touch.together, touch.scene, horizon * batch)
 
     return build
 

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl import trees
+from fedrl.arguments import at_least, checked
 from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
 from fedrl.local.ascent import BuildDirection, Direction
@@ -24,6 +25,7 @@ class Anchor(NamedTuple):
     u: Tree
 
 
+@checked
 def svrpg(*, beta: float, horizon: int, batch: int = 1, corrected: bool = True) -> BuildDirection:
     """beta g(theta) + (1 - beta) [u + g(theta) - w g(theta_prev)] from episodes sampled under `theta`.
 
@@ -31,6 +33,8 @@ def svrpg(*, beta: float, horizon: int, batch: int = 1, corrected: bool = True) 
     term -w g(theta_prev) out: not the paper's method but heavy-ball momentum, whose steps add up to 1 / beta; it is here
     because it alone gives the order that the paper's Table 2 prints (docs/reproductions.md).
     """
+    at_least(0, beta=beta)
+    at_least(1, horizon=horizon, batch=batch)
 
     def build(environment: Environment, policy: Policy) -> Direction:
         act = sampler(environment, policy, horizon=horizon, batch=batch)
@@ -49,7 +53,9 @@ def svrpg(*, beta: float, horizon: int, batch: int = 1, corrected: bool = True) 
             # beta g + (1 - beta)(u + g - w g') = g + (1 - beta)(u - w g')
             return trees.add(g, trees.scale(1.0 - beta, trees.subtract(anchor.u, g_prev))), env_steps(seen)
 
-        return Direction(lambda theta, anchor, client, key: act(theta, client, key), learn)
+        return Direction(
+            lambda theta, anchor, client, key: act(theta, client, key), learn, most_env_steps=horizon * batch
+        )
 
     return build
 

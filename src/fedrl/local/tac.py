@@ -1,42 +1,66 @@
 """Tsallis actor-critic as a local learner: a policy gradient with a bonus for Tsallis entropy."""
 
-from typing import Any
+from typing import Any, Literal
 
 import jax.numpy as jnp
 import optax
 from jax import Array
 
+from fedrl.arguments import at_least, checked
 from fedrl.keys import Key
 from fedrl.local.actor_critic import actor_critic, surrogate
 from fedrl.local.actor_critic_records import ActorCritic, Batch, Improvement
 from fedrl.local.learner import BuildLearner
 from fedrl.local.minibatches import descend
-from fedrl.local.steps import Rate, adam, constant
+from fedrl.local.steps import Rate, adam, as_rate
 from fedrl.trees import Tree
-from fedrl.types import Policy
+from fedrl.types import BuildPolicy, Policy
 
 
+@checked
 def tac(
     *,
     q: float = 1.5,
-    alpha: Rate = constant(0.01),
+    alpha: Rate | float = 0.01,
     optimiser: optax.GradientTransformation = adam(clip=0.5),
-    rate: Rate = constant(1e-3),
+    rate: Rate | float = 1e-3,
     epochs: int = 1,
     minibatch: int = 64,
-    **settings: Any,
+    policy: BuildPolicy = ActorCritic.policy,
+    value: tuple[int, ...] = ActorCritic.value,
+    steps: int = ActorCritic.steps,
+    copies: int = ActorCritic.copies,
+    local_steps: int = ActorCritic.local_steps,
+    critic_rate: float = ActorCritic.critic_rate,
+    critic_epochs: int = ActorCritic.critic_epochs,
+    critic_minibatch: int = ActorCritic.critic_minibatch,
+    lam: float = ActorCritic.lam,
+    filter_observations: bool = ActorCritic.filter_observations,
+    filter_rewards: bool = ActorCritic.filter_rewards,
+    filters: Literal["pooled", "own"] = ActorCritic.filters,
+    bootstrap: bool = ActorCritic.bootstrap,
+    warm_up: int = ActorCritic.warm_up,
+    remember: int = ActorCritic.remember,
 ) -> BuildLearner:
     """TAC (Lee et al. 2019) on the batch just rolled out: ascends mean(rho A) + alpha mean(S_q(pi(.|s))).
 
     `q` is the entropic index: 1 gives Shannon's entropy and thus the usual actor-critic, 2 the sparse one. rho is one at
-    the first minibatch and accounts for what the earlier ones moved. `alpha` and `rate` go by round; the other settings
-    are those of `ActorCritic`.
+    the first minibatch and accounts for what the earlier ones moved. `alpha` and `rate` are numbers, or schedules
+    by round; the settings from `policy` on are explained in `ActorCritic`.
 
     Unlike the paper, whose critics learn from a replay buffer and count the entropy of all later steps, this is the
-    on-policy form: a drop-in for PPO, as 001 (Fig. 6f) uses it.
+    on-policy form: a drop-in for PPO, as Xu et al. 2024 (Fig. 6f) use it.
     """
     if not q > 0:
         raise ValueError(f"the entropic index q must be positive, got {q}; between 1 and 2 is usual")
+    at_least(0, epochs=epochs)
+    at_least(1, minibatch=minibatch)
+    rate_at, alpha_at = as_rate("rate", rate), as_rate("alpha", alpha)
+    settings = ActorCritic(
+        policy=policy, value=value, steps=steps, copies=copies, local_steps=local_steps, critic_rate=critic_rate,
+        critic_epochs=critic_epochs, critic_minibatch=critic_minibatch, lam=lam, filter_observations=filter_observations,
+        filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+    )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:
         if not policy.tsallis:
@@ -45,13 +69,13 @@ def tac(
 
         def improve(actor: Tree, state: optax.OptState, batch: Batch, round: Array, key: Key) -> tuple[Tree, Any]:
             def loss(new: Tree, rows: Batch) -> Array:
-                return -surrogate(policy, new, rows) - alpha(round) * jnp.mean(tsallis(new, rows.obs, q))
+                return -surrogate(policy, new, rows) - alpha_at(round) * jnp.mean(tsallis(new, rows.obs, q))
 
             return descend(
                 loss, actor, state, batch, key,
-                optimiser=optimiser, rate=rate(round), epochs=epochs, minibatch=minibatch,
+                optimiser=optimiser, rate=rate_at(round), epochs=epochs, minibatch=minibatch,
             )  # fmt: skip
 
         return Improvement(optimiser.init, improve)
 
-    return actor_critic(improvement, ActorCritic(**settings))
+    return actor_critic(improvement, settings)

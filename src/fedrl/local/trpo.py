@@ -1,7 +1,7 @@
 """Trust region policy optimisation as a local learner: one natural-gradient step per batch, no longer than its KL bound."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -9,16 +9,18 @@ from jax import Array
 from jax.flatten_util import ravel_pytree
 from jax.scipy.sparse.linalg import cg
 
+from fedrl.arguments import at_least, checked
 from fedrl.keys import Key
 from fedrl.local.actor_critic import actor_critic, surrogate
 from fedrl.local.actor_critic_records import ActorCritic, Batch, Improvement
 from fedrl.local.learner import BuildLearner
 from fedrl.trees import Tree
-from fedrl.types import Policy
+from fedrl.types import BuildPolicy, Policy
 
 Scalar = Callable[[Array], Array]  # a number for every flat vector of parameters
 
 
+@checked
 def trpo(
     *,
     delta: float = 0.01,
@@ -26,19 +28,39 @@ def trpo(
     iterations: int = 10,
     backtracks: int = 10,
     shrink: float = 0.5,
-    **settings: Any,
+    policy: BuildPolicy = ActorCritic.policy,
+    value: tuple[int, ...] = ActorCritic.value,
+    steps: int = ActorCritic.steps,
+    copies: int = ActorCritic.copies,
+    local_steps: int = ActorCritic.local_steps,
+    critic_rate: float = ActorCritic.critic_rate,
+    critic_epochs: int = ActorCritic.critic_epochs,
+    critic_minibatch: int = ActorCritic.critic_minibatch,
+    lam: float = ActorCritic.lam,
+    filter_observations: bool = ActorCritic.filter_observations,
+    filter_rewards: bool = ActorCritic.filter_rewards,
+    filters: Literal["pooled", "own"] = ActorCritic.filters,
+    bootstrap: bool = ActorCritic.bootstrap,
+    warm_up: int = ActorCritic.warm_up,
+    remember: int = ActorCritic.remember,
 ) -> BuildLearner:
     """TRPO (Schulman et al. 2015, Eq. 14 and App. C): the mean KL of one iteration is at most `delta`.
 
     `iterations` of conjugate gradient find the direction with `damping` added to the Fisher matrix; the step is multiplied
     by `shrink` up to `backtracks` - 1 times until the surrogate improves and the bound holds, else the policy stays. The
-    other settings are those of `ActorCritic`.
+    settings from `policy` on are explained in `ActorCritic`.
     """
     if not (delta > 0 and damping >= 0 and 0 < shrink < 1):
         raise ValueError(
             f"TRPO wants delta > 0, damping >= 0 and shrink in (0, 1), got {delta}, {damping} and {shrink}; "
             "0.01, 0.1 and 0.5 are usual"
         )
+    at_least(1, iterations=iterations, backtracks=backtracks)
+    settings = ActorCritic(
+        policy=policy, value=value, steps=steps, copies=copies, local_steps=local_steps, critic_rate=critic_rate,
+        critic_epochs=critic_epochs, critic_minibatch=critic_minibatch, lam=lam, filter_observations=filter_observations,
+        filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+    )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:
         if not policy.kl:
@@ -60,7 +82,7 @@ def trpo(
 
         return Improvement(lambda actor: (), improve)
 
-    return actor_critic(improvement, ActorCritic(**settings))
+    return actor_critic(improvement, settings)
 
 
 def fisher_product(mean_kl: Scalar, theta: Array, v: Array) -> Array:

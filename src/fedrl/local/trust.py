@@ -6,6 +6,8 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
+from fedrl.arguments import checked
+
 
 class Trust(NamedTuple):
     """`beta` is the penalty coefficient a client keeps between its iterations."""
@@ -14,6 +16,7 @@ class Trust(NamedTuple):
     adapt: Callable  # (beta, kl, largest advantage) -> beta for the next iteration
 
 
+@checked
 def clipped(reach: float = 0.2) -> Trust:
     """min(rho A, clip(rho, 1 - reach, 1 + reach) A): Schulman et al. 2017, Eq. (7)."""
     if not reach > 0:
@@ -25,6 +28,7 @@ def clipped(reach: float = 0.2) -> Trust:
     return Trust(objective, lambda beta, kl, largest: beta)
 
 
+@checked
 def adaptive_kl(target: float = 3e-3) -> Trust:
     """rho A - beta KL(old, new) with beta moved towards `target`: Schulman et al. 2017, Eq. (8), as 004 uses it.
 

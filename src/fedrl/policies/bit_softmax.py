@@ -3,13 +3,17 @@
 Labbi et al. 2025, §4.4 and App. F.1.
 """
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from fedrl.arguments import checked
 from fedrl.environments.finite import draw
 from fedrl.environments.protocol import Environment, Host, finite_sizes
+from fedrl.keys import Key
 from fedrl.types import BuildPolicy, Policy
 
 
@@ -18,8 +22,11 @@ def bits_for(actions: int) -> int:
     return max(1, (actions - 1).bit_length())
 
 
-def bit_softmax() -> BuildPolicy:
+@checked
+def bit_softmax(start: Callable[[Key, tuple[int, ...]], Array] | None = None) -> BuildPolicy:
     """theta [S, 2^k - 1, 2]: two logits for every state and word shorter than k.
+
+    `start(key, shape)` draws the first logits, by default zero (every bit is a fair coin).
 
     Words are ordered as a heap: the prefix of length p with value v is node 2^p - 1 + v, bits most significant first.
     Where the number of actions is no power of two, the words left over mean the last action (the paper's footnote 1).
@@ -28,6 +35,7 @@ def bit_softmax() -> BuildPolicy:
     def build(environment: Environment | Host) -> Policy:
         states, actions = finite_sizes(environment)
         k = bits_for(actions)
+        shape = (states, 2**k - 1, 2)
         nodes, bits = _path(k)  # [2^k, k] each
 
         def log_bits(theta: Array) -> Array:
@@ -44,16 +52,25 @@ def bit_softmax() -> BuildPolicy:
             columns = nodes[choice] * 2 + bits[choice]
             return log_bits(theta)[obs[..., None], columns]
 
+        def mode(theta: Array, obs: Array) -> Array:
+            """The most likely action, as the first word that means it; the words left over count for the last action."""
+            words = jnp.exp(jnp.sum(table(theta), axis=-1))[obs]
+            last = jnp.sum(words[..., actions - 1 :], axis=-1, keepdims=True)
+            likely = jnp.concatenate([words[..., : actions - 1], last], axis=-1)
+            return jnp.argmax(likely, axis=-1).astype(jnp.int32)
+
         return Policy(
-            init=lambda key: jnp.zeros((states, 2**k - 1, 2)),
+            init=lambda key: jnp.zeros(shape) if start is None else start(key, shape),
             prepare=prepare,
             noise=jax.random.uniform,
             sample=lambda cumulative, obs, u: draw(cumulative[obs], u),
             action=lambda choice: jnp.minimum(choice, actions - 1),
             log_probs=log_probs,
+            mode=mode,
             table=table,
             decisions=k,
             actions=actions,
+            about={"kind": "bit-softmax-table", "states": states, "actions": actions, "bits": k},
         )
 
     return build

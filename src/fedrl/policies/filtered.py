@@ -1,7 +1,8 @@
-"""Running statistics of what a client has seen, and a policy that looks through them. They stay in the client's memory."""
+"""Running statistics of what clients have seen, and a policy that looks through them."""
 
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -14,15 +15,22 @@ SMALL = 1e-8
 
 
 class Moments(NamedTuple):
-    """Number, mean and sum of squared deviations of everything seen so far."""
+    """Number, mean and sum of squared deviations of everything seen so far; arrays of JAX or of NumPy."""
 
-    total: Array  # [] how many
-    mean: Array  # [n]
-    squares: Array  # [n]
+    total: Any  # [] how many
+    mean: Any  # [n]
+    squares: Any  # [n]
+
+
+class Filters(NamedTuple):
+    """The statistics a learner looks through; () for what it does not filter."""
+
+    obs: Any = ()  # Moments
+    reward: Any = ()
 
 
 class Filtered(NamedTuple):
-    """What a filtered policy acts with: parameters that are shared, statistics that are the client's own."""
+    """What a filtered policy acts with: its parameters, and the statistics of what it sees."""
 
     theta: Tree
     moments: Moments
@@ -33,15 +41,23 @@ def nothing_seen(size: int) -> Moments:
 
 
 def update(moments: Moments, x: Array, weight: Array) -> Moments:
-    """With the rows of x [n, size] where `weight` [n] is one added (Chan et al. 1979)."""
+    """With the rows of x [n, size] where `weight` [n] is one added."""
     count = jnp.sum(weight)
-    safe = jnp.maximum(count, 1.0)
-    mean = jnp.sum(weight[:, None] * x, axis=0) / safe
+    mean = jnp.sum(weight[:, None] * x, axis=0) / jnp.maximum(count, 1.0)
     squares = jnp.sum(weight[:, None] * (x - mean[None, :]) ** 2, axis=0)
-    together = moments.total + count
-    off = mean - moments.mean
-    share = count / jnp.maximum(together, 1.0)
-    return Moments(together, moments.mean + off * share, moments.squares + squares + off**2 * (moments.total * share))
+    return merged(moments, Moments(count, mean, squares))
+
+
+def merged(some: Moments, more: Moments) -> Moments:
+    """The moments of both sets of numbers together (Chan et al. 1979)."""
+    total = some.total + more.total
+    off = more.mean - some.mean
+    share = more.total / jnp.maximum(total, 1.0)
+    return Moments(total, some.mean + off * share, some.squares + more.squares + off**2 * (some.total * share))
+
+
+def all_merged(some: Filters, more: Filters) -> Filters:
+    return jax.tree.map(merged, some, more, is_leaf=lambda x: isinstance(x, Moments))
 
 
 def deviation(moments: Moments) -> Any:
@@ -68,6 +84,8 @@ def scale_reward(moments: Moments, reward: Array) -> Array:
 
 def filtered(policy: Policy) -> Policy:
     """`policy` on standardised observations; its parameters are then `Filtered`. The statistics do not move while acting."""
+
+    mode = policy.mode
 
     def looking(theta: Filtered, obs: Any) -> Any:
         return standardise(theta.moments, obs)
@@ -99,4 +117,6 @@ def filtered(policy: Policy) -> Policy:
         tsallis=tsallis if policy.tsallis else None,
         kl=kl if policy.kl else None,
         host=host if policy.host else None,
+        mode=(lambda theta, obs: mode(theta.theta, looking(theta, obs))) if mode else None,
+        about=(policy.about or {}) | {"filter": {"clip": CLIP_OBS, "epsilon": SMALL}},
     )

@@ -1,4 +1,4 @@
-"""Neural policies: a categorical one for finite actions, a Gaussian one for arrays of actions."""
+"""Neural policies: a categorical one for finite actions, a Gaussian one for arrays of actions, and `mlp`, which picks."""
 
 import math
 from typing import Any, NamedTuple
@@ -8,32 +8,38 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from fedrl.arguments import checked
 from fedrl.environments.finite import draw
-from fedrl.environments.protocol import Box, Discrete, Environment, Host
+from fedrl.environments.protocol import Box, Discrete, Environment, Host, MultiDiscrete
 from fedrl.keys import Key
 from fedrl.policies import network
+from fedrl.policies.multi_categorical import multi_categorical_mlp
 from fedrl.policies.network import Layers
 from fedrl.types import BuildPolicy, Policy
 
 LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 
 
+@checked
 def mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
-    """The policy that fits the environment's actions: `categorical_mlp` or `gaussian_mlp`."""
+    """The policy that fits the environment's actions: `categorical_mlp`, `multi_categorical_mlp` or `gaussian_mlp`."""
+    kinds = {Discrete: categorical_mlp, MultiDiscrete: multi_categorical_mlp, Box: gaussian_mlp}
 
     def build(environment: Environment | Host) -> Policy:
-        kind = categorical_mlp if isinstance(environment.actions, Discrete) else gaussian_mlp
-        return kind(*hidden, last=last)(environment)
+        return kinds[type(environment.actions)](*hidden, last=last)(environment)
 
     return build
 
 
+@checked
 def categorical_mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
     """Softmax over the outputs of a network with these tanh layers (000, App. E.2: 8, 8 for CartPole)."""
 
     def build(environment: Environment | Host) -> Policy:
         if not isinstance(environment.actions, Discrete):
-            raise ValueError(f"a categorical policy wants finite actions, got {environment.actions}; use gaussian_mlp")
+            raise ValueError(
+                f"a categorical policy wants finite actions, got {environment.actions}; use gaussian_mlp or mlp"
+            )
         size, lay_out = network.inputs(environment.observations)
         sizes = (size, *hidden, environment.actions.n)
 
@@ -46,8 +52,11 @@ def categorical_mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
         def sample(theta: Layers, obs: Any, u: Array) -> Array:
             return draw(jnp.cumsum(jnp.exp(log_softmax(theta, obs))), u)
 
-        def host(theta: Layers, obs: np.ndarray, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def host(theta: Layers, obs: np.ndarray, u: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
             logits = network.forward(theta, lay_out(obs))
+            if u is None:
+                choice = np.argmax(logits, axis=-1).astype(np.int32)
+                return choice, choice
             weight = np.exp(logits - logits.max(-1, keepdims=True))
             cumulative = np.cumsum(weight, axis=-1)
             choice = np.sum(u[:, None] * cumulative[:, -1:] >= cumulative[:, :-1], axis=-1).astype(np.int32)
@@ -73,7 +82,9 @@ def categorical_mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
             tsallis=tsallis,
             kl=kl,
             host=host,
+            mode=lambda theta, obs: jnp.argmax(network.forward(theta, lay_out(obs)), axis=-1).astype(jnp.int32),
             actions=environment.actions.n,
+            about={"kind": "categorical-mlp", "layers": list(sizes), "activation": network.ACTIVATION},
         )
 
     return build
@@ -86,6 +97,7 @@ class Gaussian(NamedTuple):
     log_std: Array  # [actions]
 
 
+@checked
 def gaussian_mlp(*hidden: int, last: float = 1.0, log_std: float = 0.0, hold: int = 1) -> BuildPolicy:
     """A network gives the mean action; one log standard deviation per action is learnt beside it.
 
@@ -98,7 +110,7 @@ def gaussian_mlp(*hidden: int, last: float = 1.0, log_std: float = 0.0, hold: in
     def build(environment: Environment | Host) -> Policy:
         if not isinstance(environment.actions, Box):
             raise ValueError(
-                f"a Gaussian policy wants actions that are arrays, got {environment.actions}; use categorical_mlp"
+                f"a Gaussian policy wants actions that are arrays, got {environment.actions}; use categorical_mlp or mlp"
             )
         count, shape = environment.actions.size, environment.actions.shape
         size, lay_out = network.inputs(environment.observations)
@@ -116,8 +128,9 @@ def gaussian_mlp(*hidden: int, last: float = 1.0, log_std: float = 0.0, hold: in
             off = deviation(theta, mean(theta, obs), choice)
             return jnp.sum(-0.5 * off**2 - _like(theta.log_std, off) - LOG_SQRT_2PI, axis=-1, keepdims=True)
 
-        def host(theta: Gaussian, obs: np.ndarray, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            choice = mean(theta, obs) + np.exp(theta.log_std) * noise
+        def host(theta: Gaussian, obs: np.ndarray, noise: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+            centre = mean(theta, obs)
+            choice = centre if noise is None else centre + np.exp(theta.log_std) * noise
             return choice, choice.reshape(-1, *shape)
 
         def kl(theta: Gaussian, other: Gaussian, obs: Any) -> Array:
@@ -141,7 +154,14 @@ def gaussian_mlp(*hidden: int, last: float = 1.0, log_std: float = 0.0, hold: in
             tsallis=tsallis,
             kl=kl,
             host=host,
+            mode=mean,
             hold=hold,
+            about={
+                "kind": "gaussian-mlp",
+                "layers": [size, *hidden, count],
+                "activation": network.ACTIVATION,
+                "noise_held_for": hold,
+            },
         )
 
     return build

@@ -6,19 +6,21 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from fedrl import keys
-from fedrl.environments.protocol import Discrete, Space
+from fedrl.environments.protocol import Box, Discrete
 from fedrl.keys import Key
 
 
 class Layer(NamedTuple):
-    kernel: Array  # [inputs, outputs]
-    bias: Array  # [outputs]
+    """Arrays of JAX, or of NumPy where a policy acts on the host."""
+
+    kernel: Any  # [inputs, outputs]
+    bias: Any  # [outputs]
 
 
 Layers = tuple[Layer, ...]
+ACTIVATION = "tanh"  # between the layers
 
 
 def init(key: Key, sizes: tuple[int, ...], last: float = 1.0) -> Layers:
@@ -40,7 +42,7 @@ def forward(layers: Layers, x: Any) -> Any:
     return flat.reshape(*x.shape[:-1], flat.shape[-1])
 
 
-def inputs(space: Space) -> tuple[int, Callable[[Any], Any]]:
+def inputs(space: Discrete | Box) -> tuple[int, Callable[[Any], Any]]:
     """How many inputs an observation gives, and how it is laid out: flat, or one-hot where observations are finite."""
     if isinstance(space, Discrete):
         return space.n, lambda obs: _one_hot(obs, space.n)

@@ -6,12 +6,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from fedrl.arguments import checked
 from fedrl.environments.finite import draw
 from fedrl.environments.protocol import Environment, Host, finite_sizes
 from fedrl.keys import Key
 from fedrl.types import BuildPolicy, Policy
 
 
+@checked
 def probability_table(
     start: Callable[[Key, tuple[int, ...]], Array] | None = None,
 ) -> BuildPolicy:
@@ -35,8 +37,10 @@ def probability_table(
             sample=lambda cumulative, obs, u: draw(cumulative[obs], u),
             action=lambda choice: choice,
             log_probs=lambda theta, obs, choice: jnp.log(theta)[obs, choice][..., None],
+            mode=lambda theta, obs: jnp.argmax(theta[obs], axis=-1).astype(jnp.int32),
             table=lambda theta: jnp.log(theta)[..., None],
             actions=shape[1],
+            about={"kind": "probability-table", "states": shape[0], "actions": shape[1]},
         )
 
     return build

@@ -6,12 +6,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from fedrl.arguments import checked
 from fedrl.environments.finite import draw
 from fedrl.environments.protocol import Environment, Host, finite_sizes
 from fedrl.keys import Key
 from fedrl.types import BuildPolicy, Policy
 
 
+@checked
 def softmax_table(start: Callable[[Key, tuple[int, ...]], Array] | None = None) -> BuildPolicy:
     """theta [S, A]; `start(key, shape)` draws the first logits, by default zero (the uniform policy)."""
 
@@ -31,8 +33,10 @@ def softmax_table(start: Callable[[Key, tuple[int, ...]], Array] | None = None) 
             sample=lambda cumulative, obs, u: draw(cumulative[obs], u),
             action=lambda choice: choice,
             log_probs=log_probs,
+            mode=lambda theta, obs: jnp.argmax(theta[obs], axis=-1).astype(jnp.int32),
             table=lambda theta: jax.nn.log_softmax(theta)[..., None],
             actions=shape[1],
+            about={"kind": "softmax-table", "states": shape[0], "actions": shape[1]},
         )
 
     return build

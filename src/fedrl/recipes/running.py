@@ -13,6 +13,7 @@ from safetensors.numpy import load_file
 
 from fedrl.engines.engine import Engine
 from fedrl.environments.errors import Diverged
+from fedrl.faults import STOP, Faults
 from fedrl.plots import curves
 from fedrl.recipes import recipe as recipes
 from fedrl.recipes.recipe import Arm, Claim, Outcome
@@ -56,6 +57,11 @@ def order(
 def from_toml(path: str | Path) -> Order:
     """The order in a `run.toml`; keys it does not know are errors."""
     content = folders.read_config(path)
+    if folders.is_trained(content):
+        raise recipes.RecipeError(
+            f"{path} was written by fedrl.train, and only the script that called it can repeat that; here `fedrl plot` and "
+            "`fedrl compare` take its folder"
+        )
     if unknown := set(content) - {"recipe", "seed", "seeds", "config"}:
         raise recipes.RecipeError(f"{path} has a key {min(unknown)!r}; a run.toml has recipe, seed, seeds and [config]")
     if "recipe" not in content:
@@ -72,7 +78,7 @@ def from_toml(path: str | Path) -> Order:
     )
 
 
-def check(order: Order, engine: Engine | None = None) -> list[str]:
+def check(order: Order, engine: Engine | None = None, faults: Faults = STOP) -> list[str]:
     """The names of the arms, after a look for all that can be found wrong before the first round: a ValueError."""
     arms = recipes.load(order.recipe).build(order.config)
     for name, arm in arms.items():
@@ -82,7 +88,7 @@ def check(order: Order, engine: Engine | None = None) -> list[str]:
             )
         algorithm = arm.method(arm.federation)
         look = (arm.measure or usual(arm.federation))(algorithm, arm.federation)
-        (engine or arm.engine)(algorithm, arm.federation, look, arm.every).close()
+        (engine or arm.engine)(algorithm, arm.federation, look, arm.every, faults).close()
     return list(arms)
 
 
@@ -94,6 +100,7 @@ def run(
     of_arm: Callable[[str], Engine] | None = None,
     watch: Watch | None = None,
     warn: Callable[[str], None],
+    faults: Faults = STOP,
 ) -> None:
     """All arms, then `verdict.json` and the figures. Arms already finished in the folder are only read.
 
@@ -118,6 +125,7 @@ def run(
                 keep=arm.keep,
                 watch=partial(watch, name) if watch else None,
                 warn=warn,
+                faults=faults,
             )
         except Diverged as error:
             warn(f"{name} diverged ({error}); claims about it stay undecided")
@@ -132,7 +140,7 @@ def _give_up(place: Path, arm: Arm, seeds: int) -> None:
     writer = log.LogWriter(place / "log.jsonl", (place / "log.jsonl").stat().st_size)
     width = next((len(row["returns"]) for row in rows if "returns" in row), arm.federation.count)
     with writer:
-        writer.write(rows[-1] | {"round": arm.rounds, "diverged": True} | lost(seeds, width))
+        writer.write(rows[-1] | {"round": arm.rounds, "diverged": True} | lost(rows, seeds, width))
     save_tree(place / "returns.safetensors", {"returns": np.full((seeds, width), np.nan)})
 
 

@@ -1,30 +1,25 @@
 """The folder a run leaves behind: who may write it, which run it holds, and whether that run is finished."""
 
-import fcntl
 import json
-import math
 import os
-import tomllib
 import weakref
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-import tomli_w
+from filelock import BaseFileLock
 
+from fedrl.records import lock as locks
+from fedrl.records import train_folder
+from fedrl.records.identity import Config
+from fedrl.records.run_toml import RunFolderError, is_trained, read_config, to_toml, version_note, what_differs
 from fedrl.records.tensors import is_temporary, sync_folder, write_atomically
-
-Config = dict[str, Any]
-
-
-class RunFolderError(ValueError):
-    """The folder cannot be used as asked; the message is one sentence for the user."""
 
 
 class RunFolder:
-    """The names of a run's files. `RunFolder(path)` only looks; `claim` is the way to get one to write to."""
+    """The names of a run's files. `RunFolder(path)` only looks; `claim` and `join` give one to write to."""
 
-    def __init__(self, path: str | Path, lock: int | None = None):
+    def __init__(self, path: str | Path, lock: BaseFileLock | None = None):
         self.path = Path(path)
         self.log = self.path / "log.jsonl"
         self.checkpoint = self.path / "checkpoint"
@@ -32,8 +27,7 @@ class RunFolder:
         self.figures = self.path / "figures"
         self.report = self.path / "report.html"
         self.verdict = self.path / "verdict.json"
-        self._lock = lock
-        self._release = None if lock is None else weakref.finalize(self, os.close, lock)
+        self._release = None if lock is None else weakref.finalize(self, lock.release)
 
     @property
     def config(self) -> Config:
@@ -48,12 +42,6 @@ class RunFolder:
         when = datetime.now(UTC).isoformat(timespec="seconds")
         write_atomically(self.path / "finished.json", (json.dumps({"finished": when}) + "\n").encode())
 
-    def sign(self) -> None:
-        """Write into the lock which process holds it, for whoever finds it taken."""
-        if self._lock is not None:
-            os.ftruncate(self._lock, 0)
-            os.pwrite(self._lock, str(os.getpid()).encode(), 0)
-
     def close(self) -> None:
         """Let other processes write here. Also happens when the object or the process goes."""
         if self._release is not None:
@@ -67,21 +55,34 @@ class RunFolder:
 
 
 def claim(path: str | Path, config: Config, resume: bool) -> RunFolder:
-    """The folder `path` for the run `config`, locked for the life of the object, or a `RunFolderError`.
+    """The folder `path` for the recipe's run `config`, locked for the life of the object, or a `RunFolderError`."""
+    path = Path(path)
+    return _take(path, to_toml(config), lambda: _check(path, config, resume), "--out")
 
-    An error leaves the folder as it was, hence the look before the lock; the second look is the one nobody can disturb.
+
+def join(path: str | Path, config: Config, warn: Callable[[str], None]) -> RunFolder:
+    """The folder `path` for the run of `fedrl.train` that `config` describes, locked for the life of the object.
+
+    A `RunFolderError` unless the folder is new or holds the same run; other versions of packages only warn.
     """
     path = Path(path)
-    text = _to_toml(config)
+    folder = _take(path, to_toml(config), lambda: train_folder.check(path, config), "out")
+    if note := train_folder.note(path) or version_note(path):
+        warn(note)
+    return folder
+
+
+def _take(path: Path, text: bytes, check: Callable[[], None], option: str) -> RunFolder:
+    """An error leaves the folder as it was, hence the look before the lock; nobody can disturb the second look."""
     try:
         if not (path / ".lock").exists():
-            _check(path, config, resume)
+            check()
         path.mkdir(parents=True, exist_ok=True)
-        folder = RunFolder(path, _lock(path))
+        folder = RunFolder(path, _lock(path, option))
         try:
-            _check(path, config, resume)
-            folder.sign()
-            if not (path / "run.toml").exists():
+            check()
+            locks.sign(path)
+            if not any((path / name).exists() for name in ("run.toml", train_folder.OLD)):
                 write_atomically(path / "run.toml", text)
                 sync_folder(path.parent)
         except BaseException:
@@ -89,21 +90,9 @@ def claim(path: str | Path, config: Config, resume: bool) -> RunFolder:
             raise
     except OSError as error:
         raise RunFolderError(
-            f"cannot write a run to {path} ({error.strerror}); pass an --out folder that you may write to"
+            f"cannot write a run to {path} ({error.strerror}); pass an {option} folder that you may write to"
         ) from None
     return folder
-
-
-def read_config(path: str | Path) -> Config:
-    """The config in a `run.toml`, or in that of a run folder."""
-    path = Path(path)
-    path = path / "run.toml" if path.is_dir() else path
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise RunFolderError(f"cannot read {path} ({error.strerror}); pass a run.toml or a run folder") from None
-    except ValueError as error:
-        raise RunFolderError(f"{path} is not valid TOML ({error}); correct that place") from None
 
 
 def free_name(parent: str | Path, stem: str) -> Path:
@@ -120,7 +109,7 @@ def find_resumable(parent: str | Path, config: Config) -> Path | None:
     started = sorted(Path(parent).glob("*/run.toml"), key=lambda file: (file.stat().st_mtime_ns, file), reverse=True)
     for file in started:
         try:
-            same = _first_difference(read_config(file), config) is None
+            same = not what_differs(file, config)
         except RunFolderError:
             continue  # somebody's broken folder is no reason not to find this one
         if same and not RunFolder(file.parent).finished:
@@ -135,68 +124,26 @@ def _check(path: Path, config: Config, resume: bool) -> None:
     if not path.is_dir():
         raise RunFolderError(f"{path} is a file, and a run needs a folder; pass another --out")
     if not (path / "run.toml").exists():
-        others = sorted(file.name for file in path.iterdir() if file.name != ".lock" and not is_temporary(file.name))
+        names = (file.name for file in path.iterdir())
+        others = sorted(name for name in names if name not in locks.FILES and not is_temporary(name))
         if others:
             raise RunFolderError(f"{path} holds other files ({others[0]}) but no run.toml; pass an empty or new --out")
         return
-    if difference := _first_difference(read_config(path), config):
-        key, there, here = difference
-        raise RunFolderError(f"{path} holds a different run ({key} is {there} there, {here} here); pass another --out")
+    if is_trained(read_config(path)):
+        raise RunFolderError(f"{path} holds a run of fedrl.train, not of a recipe; pass another --out")
+    if found := what_differs(path, config):
+        raise RunFolderError(f"{path} holds a different run ({found[0]}); pass another --out")
     if not resume and RunFolder(path).finished:
         raise RunFolderError(f"{path} holds this run, finished; pass --resume to look at it again, or another --out")
     if not resume:
         raise RunFolderError(f"{path} holds this run, unfinished; pass --resume to go on, or another --out")
 
 
-def _lock(path: Path) -> int:
-    """An open file that holds the lock; the system lets go of it when the process dies, however it dies."""
-    handle = os.open(path / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        owner = os.read(handle, 20).decode(errors="replace") or "unknown"
-        os.close(handle)
+def _lock(path: Path, option: str) -> BaseFileLock:
+    held = locks.hold(path)
+    if held is None:
         raise RunFolderError(
-            f"{path} is being written by another run (process {owner}); wait for it or stop it, or pass another --out"
-        ) from None
-    except BaseException:
-        os.close(handle)
-        raise
-    return handle
-
-
-def _to_toml(config: Config) -> bytes:
-    try:
-        return ("# `fedrl run` with this file repeats the run.\n" + tomli_w.dumps(config)).encode()
-    except TypeError as error:
-        raise TypeError(
-            f"config must hold text, numbers, booleans, lists and dicts only ({error}); convert it first"
-        ) from None
-
-
-def _first_difference(there: Any, here: Any, key: str = "") -> tuple[str, str, str] | None:
-    """The first key, in order of name, whose values differ, with both as text; None if the two are the same run."""
-    if isinstance(there, dict) and isinstance(here, dict):
-        for name in sorted(there.keys() | here.keys()):
-            inside = f"{key}.{name}".lstrip(".")
-            if name not in there or name not in here:
-                return inside, _show(there, name), _show(here, name)
-            if difference := _first_difference(there[name], here[name], inside):
-                return difference
-        return None
-    return None if _same(there, here) else (key, repr(there), repr(here))
-
-
-def _same(a: Any, b: Any) -> bool:
-    """Equal as TOML sees it: a tuple is a list, 1 is 1.0 but not true, and NaN is NaN."""
-    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
-    if isinstance(a, dict) and isinstance(b, dict):
-        return _first_difference(a, b) is None
-    if isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b):
-        return True
-    return isinstance(a, bool) == isinstance(b, bool) and a == b
-
-
-def _show(config: dict, name: str) -> str:
-    return repr(config[name]) if name in config else "not set"
+            f"{path} is being written by another run (process {locks.owner(path)}); wait for it or stop it, or pass "
+            f"another {option}"
+        )
+    return held

@@ -57,9 +57,12 @@ class LogWriter:
         self.close()
 
 
-def read(path: str | Path) -> list[dict[str, Any]]:
-    """All rows, without a torn last line (the run is writing, or was killed); a bad line before that is an error."""
-    lines = Path(path).read_bytes().splitlines(keepends=True)
+def read(path: str | Path, size: int | None = None) -> list[dict[str, Any]]:
+    """All rows, or those in the first `size` bytes, without a torn last line (the run is writing, or was killed).
+
+    Any other line that is no row is an error. A first line that does not even begin like a row was never one.
+    """
+    lines = Path(path).read_bytes()[:size].splitlines(keepends=True)
     rows = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -67,7 +70,7 @@ def read(path: str | Path) -> list[dict[str, Any]]:
             if not isinstance(row, dict):
                 raise ValueError("not an object")
         except ValueError as error:
-            if number == len(lines):
+            if number == len(lines) and not line.endswith(b"\n") and (number > 1 or line.startswith(b"{")):
                 break
             raise ValueError(
                 f"{path}, line {number}: wanted one JSON object, got {line[:40]!r} ({error}); use another copy"

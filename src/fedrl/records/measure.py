@@ -8,11 +8,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl.aggregation.mean import stack
+from fedrl.arguments import checked
 from fedrl.environments import finite, solvers
 from fedrl.environments.protocol import Environment, Host
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
+from fedrl.policies.deterministic import deterministic as without_noise
 from fedrl.rollouts.contact import contact
 from fedrl.rollouts.episodes import MOST_STEPS, Trajectory
 from fedrl.rollouts.meetings import Scene
@@ -23,18 +25,28 @@ from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metric
 Measure = Callable[[Algorithm, Federation], Exchange]
 
 
-def exact_return(participation: Participation = everyone(), *, start: Array | None = None) -> Measure:
+@checked
+def exact_return(
+    participation: Participation = everyone(), *, start: Array | None = None, deterministic: bool = False
+) -> Measure:
     """J_c(pi) of each client by a linear solve, plain (not regularised) and discounted: Eq. (1) of 003, Eq. (3) of 000.
 
-    `start` evaluates from another start distribution than the one trained from. A large population is measured on the
-    clients that `participation` chooses.
+    `start` evaluates from another start distribution than the one trained from, `deterministic` the policy that always
+    takes its most likely action. A large population is measured on the clients that `participation` chooses.
     """
 
     def build(algorithm: Algorithm, federation: Federation) -> Exchange:
         gamma = federation.environment.gamma
+        policy = without_noise(algorithm.policy) if deterministic else algorithm.policy
+
+        def table(theta: Tree, world: finite.MDP) -> Array:
+            if not deterministic:
+                return solvers.probabilities(policy, theta, states=world.start.shape[-1])
+            choice = policy.sample(theta, jnp.arange(world.start.shape[0]), None)
+            return solvers.deterministic(policy.action(choice), policy.actions, world.reward.dtype)
 
         def value(answer, client: Client, key) -> Array:
-            pi = solvers.probabilities(algorithm.policy, algorithm.theta_of(answer, client))
+            pi = table(algorithm.theta_of(answer, client), client.world)
             return jnp.dot(client.world.start if start is None else start, solvers.value(client.world, pi, gamma))
 
         local = LocalUpdate(
@@ -44,10 +56,16 @@ def exact_return(participation: Participation = everyone(), *, start: Array | No
             apply=lambda local, direction, client: local,
             finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
             max_steps=0,
+            possible=lambda value, client: _possible(value, client, gamma),
         )
         return measuring(algorithm, local, participation(federation))
 
     return build
+
+
+def _possible(value: Array, client: Client, gamma: float) -> Array:
+    """Whether |J| <= max |r| / (1 - gamma), with room for what the linear solve may be off by."""
+    return jnp.abs(value) <= 1.01 * jnp.max(jnp.abs(client.world.reward)) / (1.0 - gamma) + 1e-6
 
 
 class _Look(NamedTuple):
@@ -55,10 +73,17 @@ class _Look(NamedTuple):
     returned: Array
 
 
+@checked
 def sampled_return(
-    episodes: int = 10, participation: Participation = everyone(), *, horizon: int | None = None, per_step: bool = False
+    episodes: int = 10,
+    participation: Participation = everyone(),
+    *,
+    horizon: int | None = None,
+    per_step: bool = False,
+    deterministic: bool = False,
 ) -> Measure:
-    """Mean undiscounted return of `episodes` episodes of each client, acting as in training (papers 000 and 004).
+    """Mean undiscounted return of `episodes` episodes of each client, acting as in training (Wang et al. 2024, Xie & Song
+    2025), or with `deterministic` by the most likely action: an argmax, the mean of a Gaussian.
 
     `horizon` cuts episodes; by default they go on to the environment's own limit. `per_step` divides by it: of a reward
     that is a normalised speed this is the mean speed of the epoch, nothing being earned after a crash (paper 001). The
@@ -72,7 +97,7 @@ def sampled_return(
             raise ValueError("this environment has no time limit; say how long to look: sampled_return(horizon=1000)")
         touch = contact(
             environment,
-            algorithm.policy,
+            without_noise(algorithm.policy) if deterministic else algorithm.policy,
             lambda local, client: algorithm.theta_of(local.answer, client),
             horizon=most,
             batch=episodes,

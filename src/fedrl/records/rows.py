@@ -12,11 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedrl import trees
+from fedrl.faults import Why
 from fedrl.federation import Federation
+from fedrl.records import left_out
 from fedrl.types import Algorithm, Exchange, Metrics
 
-MOST_SEEDS = 64  # up to this many, the log keeps every seed's return and what else was measured
 MOST_CLIENTS = 256  # up to this many, the log keeps every client's return
+COUNTS = (
+    "/answered",
+    "/env_steps",
+    left_out.IDS,
+    left_out.CODES,
+)  # metrics of every exchange that are no part of a row
 
 Row = dict[str, Any]
 
@@ -46,12 +53,14 @@ class Ledger:
     def __init__(self, algorithm: Algorithm, federation: Federation):
         self.sizes = {e.name: wire_bytes(e, algorithm, federation) for e in (*algorithm.opening, *algorithm.exchanges)}
         server = jax.eval_shape(algorithm.init, jax.random.key(0))
-        self.between = trees.nbytes(jax.eval_shape(algorithm.answer, server))  # a direction is a tree like theta
+        self.between = trees.nbytes(_without_filters(jax.eval_shape(algorithm.answer, server)))
         self.totals = {"env_steps": 0, "bytes_down": 0, "bytes_up": 0, "bytes_peer": 0}
+        self.faults = 0  # of all seeds; only in the rows from the first one on
         self.seconds_before, self.since = 0.0, time.monotonic()
 
     def resume(self, last: Row) -> None:
         self.totals = {name: last[name] for name in self.totals}
+        self.faults = last.get("faults", 0)
         self.seconds_before, self.since = last["seconds"], time.monotonic()
 
     def row(self, round: int, metrics: Metrics) -> Row:
@@ -66,11 +75,19 @@ class Ledger:
             if f"{name}/messages" in metrics:
                 self.totals["bytes_peer"] += round_up(self.between * np.mean(metrics[f"{name}/messages"]))
         row |= self.totals
+        self.faults += sum(one.why != Why.NOT_ASKED for one in left_out.absent(metrics))
+        if self.faults:
+            row["faults"] = self.faults
         for name, value in metrics.items():
-            if not name.startswith("measure/") and not name.endswith(("/answered", "/env_steps")):
+            if not name.startswith("measure/") and not name.endswith(COUNTS):
                 each = name.endswith("_by_seed")
                 row[name] = np.asarray(value) if each else np.mean(value, axis=0, dtype=np.float64)
         return row | measured(metrics)
+
+
+def _without_filters(answer: Any) -> Any:
+    """Neighbours exchange directions, which move parameters and not the statistics that travel with them."""
+    return answer._replace(filters=()) if hasattr(answer, "filters") else answer
 
 
 def measured(metrics: Metrics) -> Row:
@@ -81,32 +98,62 @@ def measured(metrics: Metrics) -> Row:
     value = np.asarray(metrics.get("measure/return", np.nan), np.float64)
     if np.isnan(value).all() and not np.isinf(value).any():
         return {}
-    returns = np.asarray(metrics["measure/returns"], np.float64)
+    returns = returns_of(metrics)
     row: Row = {"return": value.mean(), "seeds": value.size}
     if value.size > 1:
         row["return_se"] = value.std(ddof=1) / np.sqrt(value.size)
-    if value.size <= MOST_SEEDS:
-        row["return_by_seed"] = value
+    row["return_by_seed"] = value
     if returns.shape[1] <= MOST_CLIENTS:
-        row["returns"] = returns.mean(axis=0)
-    row["worst"] = returns.min(axis=1).mean()
+        row["returns"] = of_each(returns)
+    row["worst"] = worst(returns)
     for name in (name.removeprefix("measure/") for name in metrics if name.startswith("measure/")):
-        if name in ("return", "returns", "answered", "env_steps"):
+        if name in ("return", "returns") or f"/{name}" in COUNTS:
             continue
         by_seed = np.asarray(metrics[f"measure/{name}"], np.float64)
         row[name] = by_seed.mean(axis=0)
-        if value.size <= MOST_SEEDS:
-            row[f"{name}_by_seed"] = by_seed
+        row[f"{name}_by_seed"] = by_seed
     return row
 
 
-def lost(seeds: int, clients: int) -> Row:
-    """What `measured` would say of a run that diverged: nothing is a number."""
-    row: Row = {"return": np.nan, "seeds": seeds, "worst": np.nan}
-    if seeds <= MOST_SEEDS:
-        row["return_by_seed"] = np.full(seeds, np.nan)
+def returns_of(metrics: Metrics) -> np.ndarray:
+    """[seeds, clients] measured returns; NaN for clients that were left out."""
+    returns = np.asarray(metrics["measure/returns"], np.float64)
+    codes = np.asarray(metrics.get("measure/fault_codes", 0))
+    return np.where(codes > 0, np.nan, returns) if np.shape(codes) == returns.shape else returns
+
+
+def of_each(returns: np.ndarray) -> np.ndarray:
+    """[clients] mean over the seeds in which a client was measured; NaN if it never was."""
+    there = ~np.isnan(returns)
+    if there.all():
+        return returns.mean(axis=0)
+    count = there.sum(axis=0)
+    return np.divide(
+        np.where(there, returns, 0.0).sum(axis=0), count, out=np.full(count.shape, np.nan), where=count > 0
+    )
+
+
+def worst(returns: np.ndarray) -> float:
+    """The least return of those measured, in the mean over seeds; NaN if a seed has nobody."""
+    least = np.where(np.isnan(returns), np.inf, returns).min(axis=1)
+    return (
+        float(np.where(np.isinf(least), np.nan, least).mean())
+        if np.isnan(returns).any()
+        else returns.min(axis=1).mean()
+    )
+
+
+def lost(rows: list[Row], seeds: int, clients: int) -> Row:
+    """What `measured` would say of a run that diverged after `rows`: all that they measured, and nothing is a number."""
+    row: Row = {"return": np.nan, "return_by_seed": np.full(seeds, np.nan), "seeds": seeds, "worst": np.nan}
+    if seeds > 1:
+        row["return_se"] = np.nan
     if clients <= MOST_CLIENTS:
         row["returns"] = np.full(clients, np.nan)
+    before = next((row for row in reversed(rows) if "return" in row), {})
+    for name in [name for name in before if f"{name}_by_seed" in before and name not in row]:
+        row[name] = np.full(np.shape(before[name]), np.nan)
+        row[f"{name}_by_seed"] = np.full(np.shape(before[f"{name}_by_seed"]), np.nan)
     return row
 
 

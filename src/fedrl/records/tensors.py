@@ -38,7 +38,7 @@ def load_tree(path: str | Path, like: Tree) -> Tree:
 def to_bytes(tree: Tree, metadata: dict[str, str] | None = None) -> bytes:
     """`tree` in the safetensors format, names taken from the key paths ("server/theta/0")."""
     data = save(
-        {name: _storable(name, leaf) for name, leaf in _named_leaves(tree).items()}, dict(metadata or {}) or None
+        {name: _storable(name, leaf) for name, leaf in named_leaves(tree).items()}, dict(metadata or {}) or None
     )
     # safetensors orders metadata by a hash seeded per process; sorted here, equal trees give equal bytes
     size = int.from_bytes(data[:8], "little")
@@ -53,7 +53,7 @@ def from_bytes(data: bytes, like: Tree, *, name: str = "these bytes") -> Tree:
         stored = dict(deserialize(data))
     except SafetensorError as error:
         raise ValueError(f"{name} is not a whole safetensors file ({error}); use another copy") from None
-    wanted = _named_leaves(like)
+    wanted = named_leaves(like)
     missing, extra = sorted(wanted.keys() - stored.keys()), sorted(stored.keys() - wanted.keys())
     if missing or extra:
         raise ValueError(
@@ -93,7 +93,12 @@ def is_temporary(name: str) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames and new names in `folder` survive a power cut: a file's own fsync does not cover its name."""
+    """Make renames and new names in `folder` survive a power cut: a file's own fsync does not cover its name.
+
+    Windows cannot open a folder, and has nothing like it.
+    """
+    if os.name == "nt":
+        return
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -102,6 +107,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def _alive(pid: int) -> bool:
+    """Windows has no harmless question to ask a process, so there everyone lives and nobody's files are swept up."""
+    if os.name == "nt":
+        return True
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):
@@ -111,7 +119,7 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def _named_leaves(tree: Tree) -> dict[str, Any]:
+def named_leaves(tree: Tree) -> dict[str, Any]:
     """Leaves by name in tree order. A key's name ends in its generator, so one kind is never read back as another."""
     named = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl.environments.protocol import Box, Environment, Host
+from fedrl.environments.protocol import Environment, Host, element
 from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
@@ -54,8 +54,7 @@ def sampler(
 
 def shapes(environment: Environment | Host, policy: Policy, theta: Tree, *, horizon: int, batch: int) -> Trajectory:
     """The shapes and dtypes that a roll-out with parameters like `theta` will have."""
-    space = environment.observations
-    one = jax.ShapeDtypeStruct(*((space.shape, jnp.float32) if isinstance(space, Box) else ((), jnp.int32)))
+    one = jax.ShapeDtypeStruct(*element(environment.observations))
     noise = jax.eval_shape(lambda: policy.noise(jax.random.key(0), ()))
     choice = jax.eval_shape(lambda theta, obs, n: policy.sample(policy.prepare(theta), obs, n), theta, one, noise)
 

@@ -57,29 +57,35 @@ def _play(
     restart: bool,
     seen: Trajectory,
 ) -> Trajectory:
-    """Fill `seen` [T, B]; returned as [B, T]."""
+    """Fill `seen` [T, B]; returned as [B, T]. Without `restart`, a row that is over is not stepped any more.
+
+    All rows choose an action at every step, even then: a product of matrices rounds by their sizes.
+    """
     horizon, batch = luck.shape[0] - 1, luck.shape[1]
     rows, episode = np.arange(batch), np.zeros(batch, int)
-    obs, alive = simulator.reset(rows, luck[0]), np.ones(batch, bool)
+    obs, live = simulator.reset(rows, luck[0]), rows
     for t in range(horizon):
         choice, action = act(obs, jax.tree.map(lambda x, t=t: x[t // hold], acts))
-        after, reward, done, cut = simulator.step(action)
+        if len(live) == batch:
+            after, reward, done, cut = simulator.step(action)
+        else:
+            after, reward, done, cut = simulator.step(action[live], live)
         over = done | cut
-        for name, value in zip(Trajectory._fields, (obs, choice, reward, alive, done, cut & ~done, after), strict=True):
-            getattr(seen, name)[t] = value
-        seen.reward[t] *= alive
+        came = obs[live], choice[live], reward, True, done, cut & ~done, after
+        for name, value in zip(Trajectory._fields, came, strict=True):
+            getattr(seen, name)[t, live] = value
+        obs = obs.copy()
+        obs[live] = after
         if not restart:
-            alive = alive & ~over
-            if not alive.any():
+            live = live[~over]
+            if not len(live):
                 break
-        obs = after
-        if over.any() and t < horizon - 1:
+        elif over.any() and t < horizon - 1:
             again = rows[over]
             episode[again] += 1
-            obs = after.copy()
             obs[again] = simulator.reset(again, luck[episode[again], again])
     seen.cut[-1] |= ~seen.done[-1]
-    if not restart and not environment.limit and horizon == MOST_STEPS and alive.any():
+    if not restart and not environment.limit and horizon == MOST_STEPS and len(live):
         raise WorldError(
             f"client {who}: an episode has not ended after {horizon} steps and the environment has no time limit; "
             "give it one, e.g. fedrl.gymnasium(make_env, clients=…, limit=1000)"

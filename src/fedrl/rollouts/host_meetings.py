@@ -14,7 +14,7 @@ from jax import Array
 
 from fedrl import keys
 from fedrl.environments.errors import check_parameters
-from fedrl.environments.protocol import Box, Host
+from fedrl.environments.protocol import Host, element
 from fedrl.keys import Key
 from fedrl.rollouts.episodes import Trajectory
 from fedrl.rollouts.host import act_of, opened
@@ -40,7 +40,9 @@ class Stage(Protocol):
     def at(self, epoch: Epoch) -> np.ndarray: ...
     def where(self) -> Epoch: ...
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray: ...
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]: ...
+    def step(
+        self, actions: np.ndarray, rows: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]: ...
     def close(self) -> None: ...
 
 
@@ -48,7 +50,7 @@ def host_meeting(environment: Host, policy: Policy, *, horizon: int, batch: int,
     """As `meeting`, on simulators of its own: while it is measured, the world in which clients train stays where it is.
 
     A world that `goes_on` from one roll-out to the next has its own in every run, so that seeds played in turns do not take
-    each other's places; those that always begin afresh share theirs.
+    each other's places. Those that always begin afresh share theirs, and are not stepped any more once their epoch is over.
     """
     act, purpose = act_of(policy), next(_purposes)
     draws = -(-horizon // policy.hold)
@@ -60,8 +62,7 @@ def host_meeting(environment: Host, policy: Policy, *, horizon: int, batch: int,
         return acts, jax.random.bits(keys.of(key, "again"), (horizon, batch), jnp.uint32)
 
     def begin(world: Tree, key: Key) -> Epoch:
-        space = environment.actions
-        shape, dtype = (space.shape, jnp.float32) if isinstance(space, Box) else ((), jnp.int32)
+        shape, dtype = element(environment.actions)
         seeds = jax.random.bits(keys.of(key, "reset"), (batch,), jnp.uint32)
         return Epoch(
             seeds,
@@ -80,27 +81,40 @@ def host_meeting(environment: Host, policy: Policy, *, horizon: int, batch: int,
         acts = jax.tree.map(lambda x: x.reshape(x.shape[0], draws, batch, *x.shape[2:]), acts)
         obs = stage.at(jax.tree.map(np.asarray, scene))
         seen: list[Trajectory] = []
+        live = np.ones(batch, bool)
         for t in range(horizon):
             noise = jax.tree.map(lambda x, t=t: x[:, t // policy.hold], acts)
             chosen = [act(thetas[i], obs[:, i], jax.tree.map(lambda x, i=i: x[i], noise)) for i in range(len(thetas))]
             choice, action = (jax.tree.map(lambda *x: np.stack(x, axis=1), *part) for part in zip(*chosen, strict=True))
-            after, reward, done, cut = stage.step(action)
+            after, reward, done, cut = _step(stage, action, live, obs)
             over, last = done | cut, t == horizon - 1
-            for_all = lambda x, like=reward: np.broadcast_to(x[:, None], like.shape)  # noqa: E731
-            alive = np.ones(reward.shape, bool)
-            seen.append(
-                Trajectory(
-                    obs, choice, reward.astype(np.float32), alive, for_all(done), for_all((cut | last) & ~done), after
-                )
+            alive, done, cut = (
+                np.repeat(x[:, None], environment.agents, 1) for x in (live, done, (cut | last) & ~done)
             )
-            obs = after
-            if over.any():
+            seen.append(Trajectory(obs, choice, reward.astype(np.float32), alive, done, cut, after))
+            obs, live = after, live if goes_on else live & ~over
+            if not live.any():
+                break
+            if goes_on and over.any():
                 rows = np.flatnonzero(over)
                 obs = after.copy()
                 obs[rows] = stage.reset(rows, seeds[t, rows])
+        nothing = {name: np.zeros_like(getattr(seen[-1], name)) for name in ("reward", "alive", "done", "cut")}
+        seen += [seen[-1]._replace(**nothing)] * (horizon - len(seen))
         stack = jax.tree.map(
             lambda *x: np.ascontiguousarray(np.stack(x).transpose(2, 1, 0, *range(3, x[0].ndim + 1))), *seen
         )
         return stack, stage.where()._replace(run=scene.run)
 
     return Meeting(begin, sample)
+
+
+def _step(stage: Stage, actions: np.ndarray, live: np.ndarray, obs: np.ndarray) -> tuple[np.ndarray, ...]:
+    """What a step of the `live` copies brings, as arrays of all copies: the others see what they saw and earn nothing."""
+    if live.all():
+        return stage.step(actions)
+    rows = np.flatnonzero(live)
+    full = obs.copy(), np.zeros(obs.shape[:2], np.float32), *np.zeros((2, len(live)), bool)
+    for where, came in zip(full, stage.step(actions[rows], rows), strict=True):
+        where[rows] = came
+    return full

@@ -6,35 +6,40 @@ import jax
 from jax import Array
 
 from fedrl import trees
+from fedrl.arguments import checked
 from fedrl.federation import Federation
 from fedrl.local.learner import Learner
 from fedrl.selection.candidates import Report, two_phase
+from fedrl.selection.numbering import Names
 from fedrl.selection.selection import BuildSelection
 from fedrl.trees import Tree
 from fedrl.types import Client
 
 
+@checked
 def power_of_choice(candidates: int, clients: int, *, lowest: bool = False) -> BuildSelection:
     """The candidates with the highest loss on what they remember; `lowest` for the other end, as in 004's published code."""
 
     def report(federation: Federation, learner: Learner) -> Report:
-        return _loss(learner)
+        loss = _loss(learner)
+        return lambda theta, client, secret: loss(theta, client)
 
-    return two_phase(candidates, clients, report, lambda loss, asked: -loss if lowest else loss)
+    return two_phase(candidates, clients, report, lambda loss, asked: (-loss if lowest else loss, {}))
 
 
+@checked
 def gradient_norm(candidates: int, clients: int) -> BuildSelection:
     """The candidates with the largest norm of that loss's gradient in theta."""
 
     def report(federation: Federation, learner: Learner) -> Report:
         slope = jax.grad(_loss(learner))
 
-        def norm(theta: Tree, client: Client) -> Array:
+        def norm(theta: Tree, client: Client, secret: Names) -> Array:
             return trees.squared_norm(slope(theta, client)) ** 0.5
 
         return norm
 
-    return two_phase(candidates, clients, report, lambda norm, asked: norm)
+    return two_phase(candidates, clients, report, lambda norm, asked: (norm, {}))
 
 
 def _loss(learner: Learner) -> Callable[[Tree, Client], Array]:

@@ -18,13 +18,18 @@ from fedrl.keys import Key
 from fedrl.links.plain import plain
 from fedrl.local.learner import Learner
 from fedrl.records.rows import MOST_CLIENTS
+from fedrl.selection.numbering import Names, secret
 from fedrl.selection.participation import cohort, draw_subset
 from fedrl.selection.selection import BuildSelection, Selection
 from fedrl.trees import Tree
 from fedrl.types import Client, Cohort, Exchange, LocalUpdate, Metrics
 
-Report = Callable[[Tree, Client], Tree]  # (theta, client) -> what a candidate tells of itself
-Scores = Callable[[Tree, Cohort], Array]  # (stack of reports, candidates) -> [d]; the highest are chosen
+Report = Callable[
+    [Tree, Client, Names], Tree
+]  # (theta, client, secret of the names) -> what a candidate tells of itself
+Scores = Callable[
+    [Tree, Cohort], tuple[Array, Metrics]
+]  # (stack of reports, candidates) -> [d], the highest are chosen
 
 
 class Draws(NamedTuple):
@@ -81,7 +86,10 @@ def uniform_of(candidates: int, clients: int) -> BuildSelection:
 def two_phase(
     candidates: int, clients: int, report: Callable[[Federation, Learner], Report], scores: Scores
 ) -> BuildSelection:
-    """Every round the candidates report on themselves at the current theta; those with the highest scores then train."""
+    """Every round the candidates report on themselves at the current theta; those with the highest scores then train.
+
+    With the broadcast they get a secret, new in every round, to name in it what they have seen.
+    """
 
     def build(federation: Federation, learner: Learner) -> Selection:
         draw, tell = draws(federation, candidates, clients), report(federation, learner)
@@ -89,17 +97,20 @@ def two_phase(
 
         def receive(server: Any, reports: Tree, asked: Cohort, key: Key) -> tuple[Any, Metrics]:
             luck = server.selection.luck
-            value = scores(reports, asked)
+            value, more = scores(reports, asked)
             ids = draw.best(luck, server.round, asked, value)
             metrics = {"scores": by_client(asked, value), "asked": by_client(asked, jnp.ones_like(value))}
-            return server._replace(selection=Chosen(luck, ids)), {k: v for k, v in metrics.items() if v.size}
+            return server._replace(selection=Chosen(luck, ids)), more | {k: v for k, v in metrics.items() if v.size}
+
+        def send(server: Any, client_id: Array) -> Any:
+            return server._replace(selection=secret(keys.of(server.selection.luck, "names", server.round)))
 
         looking = Exchange(
             name="report",
             choose=lambda server, key: draw.candidates(server.selection.luck, server.round),
-            send=lambda server, client_id: server._replace(selection=()),
+            send=send,
             local=LocalUpdate(
-                start=lambda message, client, key: tell(message.theta, client),
+                start=lambda message, client, key: tell(message.theta, client, message.selection),
                 sample=lambda local, client, key: (),
                 estimate=lambda local, seen, client, key: ((), local),
                 apply=lambda local, direction, client: local,

@@ -6,17 +6,21 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl import trees
+from fedrl import keys, trees
+from fedrl.arguments import checked
+from fedrl.environments.protocol import Box, Space
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.local.learner import Learner
 from fedrl.selection.candidates import Report, chosen, draws, two_phase
-from fedrl.selection.numbering import Names, number, rounded
+from fedrl.selection.numbering import Names, number, rounded, secret
 from fedrl.selection.participation import cohort
 from fedrl.selection.selection import BuildSelection, Selection
-from fedrl.selection.tabular import advantages, at, averaged, chances, tabular, values, visits
+from fedrl.selection.tabular import advantages, at, averaged, chances, tabular, total, values, visits
 from fedrl.trees import Tree
-from fedrl.types import Client, Cohort
+from fedrl.types import Client, Cohort, Metrics
+
+MAX_DIMENSIONS = 300  # of a state
 
 
 class Visited(NamedTuple):
@@ -34,6 +38,7 @@ class Filed(NamedTuple):
     age: Array  # [N] rounds since then; -1: none yet
 
 
+@checked
 def fedpohcs(
     candidates: int,
     clients: int,
@@ -42,6 +47,8 @@ def fedpohcs(
     sweeps: int = 100,
     phases: Literal[1, 2] = 2,
     advantage: str = "gae",
+    clip: bool = True,
+    max_dimensions: int = MAX_DIMENSIONS,
 ) -> BuildSelection:
     """The candidates with the largest Delta_n (Eq. 23), from tabular models of what they remember (§4.2).
 
@@ -51,6 +58,15 @@ def fedpohcs(
 
     A(s, a) is the mean of the GAE of the steps remembered at (s, a), with the critic sent along; advantage="model" evaluates
     the policy on the tabular model instead, as the published code does, which costs three times as much.
+
+    Actions are clipped to their Box before they are rounded, as in the published code for Hoppers; use clip=False if the
+    world tells actions beyond the Box apart, as Mountain Cars do. States of more than `max_dimensions` numbers are refused:
+    hardly any two would round to the same.
+
+    Pairs are named by a hash with a secret (`numbering`): one of the round, and with phases=1, where reports of different
+    rounds are compared, one of the run. "report/shared_mass" ("train/shared_mass" with phases=1, of those who trained) is
+    the share of sum |D A| on pairs that at least two of the compared clients have. If it is near zero, clients have nothing
+    in common and Delta_n only ranks them by the norm of D A.
 
     Unlike the paper, the sum over k in Eq. 23 goes over the candidates (with phases=1, those with a report), the weights q
     renormalised to them.
@@ -62,18 +78,30 @@ def fedpohcs(
         )
 
     def report(federation: Federation, learner: Learner) -> Report:
-        gamma = federation.environment.gamma
-        return visited(learner, gamma, rounding=rounding, sweeps=sweeps, advantage=advantage)
+        environment = federation.environment
+        _check_dimensions(environment.observations, max_dimensions)
+        inside = environment.actions if clip else None
+        return visited(
+            learner, environment.gamma, rounding=rounding, sweeps=sweeps, advantage=advantage, actions=inside
+        )
+
+    def scores(reports: Visited, asked: Cohort) -> tuple[Array, Metrics]:
+        delta, shared = compared(reports, _present(asked))
+        return delta, {"shared_mass": shared}
 
     if phases == 2:
-        return two_phase(candidates, clients, report, lambda reports, asked: deltas(reports, _present(asked)))
+        return two_phase(candidates, clients, report, scores)
 
     def build(federation: Federation, learner: Learner) -> Selection:
         draw, tell = draws(federation, candidates, clients), report(federation, learner)
+        who = chosen(federation)
+
+        def tells(state: Filed) -> Names:
+            return secret(keys.of(state.luck, "names"))
 
         def init(key: Key) -> Filed:
             alone = Client(jnp.int32(0), (), (), learner.memory(jnp.int32(0), key))
-            one = jax.eval_shape(lambda: tell(learner.init(key), alone))
+            one = jax.eval_shape(lambda: tell(learner.init(key), alone, secret(key)))
             nothing = jax.tree.map(lambda x: jnp.zeros((federation.count, *x.shape), x.dtype), one)
             return Filed(key, nothing, jnp.full((federation.count,), -1, jnp.int32))
 
@@ -92,16 +120,25 @@ def fedpohcs(
         return Selection(
             choose,
             init=init,
-            rides=lambda local, client: tell(local.message.theta, client),
+            tells=tells,
+            rides=lambda local, client: tell(local.message.theta, client, local.message.selection),
             file=file,
-            seen=chosen(federation),
+            seen=lambda asked, reports: who(asked, reports) | scores(reports, asked)[1],
         )
 
     return build
 
 
-def visited(learner: Learner, gamma: float, *, rounding: float, sweeps: int, advantage: str = "gae") -> Report:
-    """D A of a client at theta, by its tabular model."""
+def visited(
+    learner: Learner,
+    gamma: float,
+    *,
+    rounding: float,
+    sweeps: int,
+    advantage: str = "gae",
+    actions: Space | None = None,
+) -> Report:
+    """D A of a client at theta, by its tabular model; actions are clipped to `actions` where that is a Box."""
     if learner.recent is None or learner.log_pi is None or learner.advantages is None:
         raise ValueError(
             "fedpohcs models the world from what a client remembers, and this learner remembers nothing; "
@@ -109,9 +146,10 @@ def visited(learner: Learner, gamma: float, *, rounding: float, sweeps: int, adv
         )
     recent, log_pi, estimates = learner.recent, learner.log_pi, learner.advantages
 
-    def report(theta: Tree, client: Client) -> Visited:
-        seen = recent(client.memory)
-        model = tabular(seen, rounding)
+    def report(theta: Tree, client: Client, secret: Names) -> Visited:
+        seen = recent(theta, client)
+        seen = seen._replace(choice=_clipped(seen.choice, actions))
+        model = tabular(seen, rounding, secret)
         obs, choice = (jax.tree.map(lambda x: rounded(x, rounding), x) for x in (seen.obs, seen.choice))
         chance = chances(model, log_pi(theta, obs, choice).reshape(-1))
         by_pair = (
@@ -128,15 +166,40 @@ def visited(learner: Learner, gamma: float, *, rounding: float, sweeps: int, adv
 
 def deltas(reports: Visited, weight: Array) -> Array:
     """Delta_n [d] of Eq. 23, from the stack of d reports; `weight` [d] is normalised here and zero for those left out."""
+    return compared(reports, weight)[0]
+
+
+def compared(reports: Visited, weight: Array) -> tuple[Array, Array]:
+    """`deltas`, and the share [] of sum |D A| that lies on pairs which at least two of the clients with a weight have."""
     count, size = reports.value.shape
     flat: Visited = jax.tree.map(lambda x: x.reshape(-1), reports)
     pair, _ = number(flat.names, flat.value != 0)
     share = weight / jnp.maximum(jnp.sum(weight), jnp.finfo(weight.dtype).tiny)
-    mean = jnp.zeros((count * size,)).at[pair].add(jnp.repeat(share, size) * flat.value, mode="drop")
+    mean = total(jnp.repeat(share, size) * flat.value, pair)
     there = at(mean, pair).reshape(count, size)  # the mean at the pairs a client has
     elsewhere = jnp.sum(mean**2) - jnp.sum(there**2, axis=1)
     off = jnp.maximum(elsewhere, 0.0) + jnp.sum((there - reports.value) ** 2, axis=1)
-    return jnp.sqrt(jnp.sum(reports.value**2, axis=1)) - jnp.sqrt(off)
+    delta = jnp.sqrt(jnp.sum(reports.value**2, axis=1)) - jnp.sqrt(off)
+    counts = jnp.repeat(weight > 0, size)
+    mass = jnp.where(counts, jnp.abs(flat.value), 0.0)
+    common = at(total(counts.astype(mass.dtype), pair), pair) >= 2
+    shared = jnp.sum(jnp.where(common, mass, 0.0)) / jnp.maximum(jnp.sum(mass), jnp.finfo(mass.dtype).tiny)
+    return delta, shared
+
+
+def _clipped(choice: Array, actions: Space | None) -> Array:
+    if not isinstance(actions, Box) or not jnp.issubdtype(choice.dtype, jnp.floating):
+        return choice
+    low, high = (jnp.broadcast_to(jnp.asarray(x, choice.dtype), choice.shape) for x in (actions.low, actions.high))
+    return jnp.clip(choice, low, high)
+
+
+def _check_dimensions(states: Space, most: int) -> None:
+    if isinstance(states, Box) and states.size > most:
+        raise ValueError(
+            f"a table of rounded states means nothing in {states.size} dimensions, as hardly any two are alike; "
+            f"use power_of_choice or gradient_norm, or raise max_dimensions={most} of fedpohcs"
+        )
 
 
 def _present(asked: Cohort) -> Array:

@@ -1,6 +1,9 @@
 """Numbers for things that are equal: rounded states and state-action pairs get 64-bit names, and equal names one number.
 
-A name is a hash of the cells, so the same pair has the same name at every client and the server can match what they upload.
+A name is a hash of the cells, keyed by a secret that the clients share: the same pair has the same name at every client, so
+the server can match what they upload, and without the secret no name can be looked up in a list made beforehand. In
+simulation the server draws the secret itself, so it could make that list; and the hash is quick, not cryptographic.
+
 A number is the row where a name first occurs; it is found in a table with open addressing, which costs a tenth of a sort.
 """
 
@@ -11,7 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from fedrl.keys import Key
+
 EMPTY = np.iinfo(np.int32).max
+GOLDEN = np.uint32(0x9E3779B9)  # 2^32 / the golden ratio: its multiples are spread evenly
 
 
 class Names(NamedTuple):
@@ -39,15 +45,25 @@ def rounded(x: Any, rounding: float) -> Any:
     return x if jnp.issubdtype(x.dtype, jnp.integer) else rounding * jnp.rint(x / rounding)
 
 
-def names(cells: Array, above: Names | None = None) -> Names:
-    """Names of the rows of cells [M, n]; `above` are those of what the rows belong to (the states of actions)."""
-    above = above or Names(*(jnp.full(cells.shape[:1], seed, jnp.uint32) for seed in (0x9E3779B9, 0x243F6A88)))
-    words = jax.lax.bitcast_convert_type(cells, jnp.uint32)
+def secret(key: Key) -> Names:
+    """Two words [] that all names of a comparison begin with."""
+    return Names(*jax.random.bits(key, (2,), jnp.uint32))
 
-    def fold(word: Array, salt: int) -> Array:
-        for i in range(cells.shape[1]):
-            word = _mix(word ^ (words[:, i] * jnp.uint32(salt)))
-        return _mix(word + jnp.uint32(salt))
+
+def names(cells: Array, above: Names) -> Names:
+    """Names of the rows of cells [M, n]; `above` are those of what the rows belong to: the secret, or the states of actions.
+
+    Every column has a hash function of its own, drawn by the position of the column, and the name mixes their sum: one
+    reduction, however many columns there are.
+    """
+    words = jax.lax.bitcast_convert_type(cells, jnp.uint32)
+    place = jnp.arange(1, cells.shape[1] + 1, dtype=jnp.uint32)[None]
+
+    def fold(above: Array, salt: int) -> Array:
+        column = _mix(place * GOLDEN + jnp.uint32(salt))
+        above = jnp.broadcast_to(above, cells.shape[:1])
+        each = _mix(_mix(words ^ column) + _mix(above ^ jnp.uint32(salt))[:, None] + column * GOLDEN)
+        return _mix(above + jnp.sum(each, axis=1, dtype=jnp.uint32))
 
     return Names(fold(above.high, 0xCC9E2D51), fold(above.low, 0x1B873593))
 

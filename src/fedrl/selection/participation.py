@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl import keys
+from fedrl.arguments import at_least, checked
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.types import Cohort
@@ -16,6 +17,7 @@ Choose = Callable[[Any, Key], Cohort]
 Participation = Callable[[Federation], Choose]
 
 
+@checked
 def everyone() -> Participation:
     def build(federation: Federation) -> Choose:
         return lambda server, key: cohort(federation, jnp.arange(federation.count, dtype=jnp.int32))
@@ -23,11 +25,13 @@ def everyone() -> Participation:
     return build
 
 
+@checked
 def uniform(clients: int) -> Participation:
     """`clients` of them, without replacement, each set equally likely; each counts by its weight q.
 
     Floyd's algorithm: the cost grows with the square of the cohort and not at all with the population.
     """
+    at_least(1, clients=clients)
 
     def build(federation: Federation) -> Choose:
         _check(clients, federation)
@@ -36,11 +40,13 @@ def uniform(clients: int) -> Participation:
     return build
 
 
+@checked
 def weighted(clients: int) -> Participation:
     """`clients` of them, without replacement, drawn one after the other in proportion to q; each then counts the same.
 
     Gumbel top-k, so the cost per round grows with the population.
     """
+    at_least(1, clients=clients)
 
     def build(federation: Federation) -> Choose:
         _check(clients, federation)

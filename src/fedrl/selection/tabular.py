@@ -27,10 +27,12 @@ class Tabular(NamedTuple):
     share: Array  # 1 / C(s, a): what this transition counts in P_hat(s'|s, a) and R_hat(s, a)
     reward: Array
     start: Array  # mu(s), by number of s
-    names: Names  # of the pairs, the same at every client
+    names: (
+        Names  # of the pairs, the same at every client that was given the same secret; all else does not depend on it
+    )
 
 
-def tabular(seen: Trajectory, rounding: float) -> Tabular:
+def tabular(seen: Trajectory, rounding: float, secret: Names) -> Tabular:
     """Counts over states and actions rounded to multiples of `rounding`; finite ones are taken as they are.
 
     mu is the share of the episodes that begin in a state: in the first column, and wherever the step before ended one.
@@ -38,7 +40,7 @@ def tabular(seen: Trajectory, rounding: float) -> Tabular:
     flat: Trajectory = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), seen)
     over = seen.done | seen.cut
     begins = jnp.concatenate([jnp.ones_like(over[:, :1]), over[:, :-1]], axis=1).reshape(-1) & flat.alive
-    of_state, after = (names(cells(x, rounding)) for x in (flat.obs, flat.after))
+    of_state, after = (names(cells(x, rounding), secret) for x in (flat.obs, flat.after))
     of_pair = names(cells(flat.choice, rounding), of_state)
     state, table = number(of_state, flat.alive)
     pair, _ = number(of_pair, flat.alive)

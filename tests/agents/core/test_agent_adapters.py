@@ -14,9 +14,13 @@ from fedrl.agents.learner import grpo
 from fedrl.agents.models.model import Lora
 from fedrl.agents.models.opened import opened
 from fedrl.agents.tasks import federation
-from fedrl.algorithms.fedavg import fedavg
+from fedrl.algorithms.fedavg import Model, fedavg
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.keys import of_seed
+from fedrl.local.learner import Learner
+from fedrl.round import server_half
+from fedrl.selection.participation import everyone
+from fedrl.types import LocalUpdate
 
 torch.set_num_threads(1)
 SPEC = Tiny(lora=Lora(rank=2, alpha=4))
@@ -27,6 +31,10 @@ def factors(seed: int, clients: int = 3, rank: int = 2):
     return jnp.asarray(random.normal(size=(clients, rank, 7)), jnp.float32), jnp.asarray(
         random.normal(size=(clients, 5, rank)), jnp.float32
     )
+
+
+def two_clients():
+    return federation(WORLD_OF_COLOURS, [np.array([0, 3]), np.array([1, 4])])
 
 
 def test_best_approximation_of_the_rank():
@@ -64,9 +72,47 @@ def test_adapters_that_are_zero_stay_so():
     assert np.isfinite(a).all()
 
 
+def received(uploads: list[tuple[list, list]], *, used: bool = True) -> tuple[dict, dict]:
+    """theta and metrics after clients of equal weight sent these displacements of A = (1, 0) and B = 0, of rank one."""
+    theta = {"x.lora_A": jnp.asarray([[1.0, 0.0]]), "x.lora_B": jnp.zeros((2, 1))}
+    local = LocalUpdate(*[lambda *rest: None] * 5)
+    learner = Learner(policy=None, init=lambda key: theta, local=local)
+    (train,) = of_products(fedavg(lambda environment: learner), used=used)(two_clients()).exchanges
+    stack = {
+        name: jnp.asarray([client[i] for client in uploads], jnp.float32)
+        for i, name in enumerate(("x.lora_A", "x.lora_B"))
+    }
+    asked = everyone()(two_clients())((), of_seed(0))
+    server, seen = server_half(train, Model(theta, jnp.int32(0)), (stack, ()), asked, of_seed(0))
+    return server.theta, seen
+
+
+def test_the_server_does_the_mean_of_what_the_clients_do():
+    """Clients' products diag(3, 0) and diag(0, 1): their mean is diag(1.5, 0.5), nearest of rank one diag(1.5, 0).
+
+    That is 0.5 away, the mean of the factors, (1.5, 0.5) (0.5, 0.5), is sqrt(1.25), and the exact one moved sqrt(2.5).
+    """
+    uploads = [([[0.0, 0.0]], [[3.0], [0.0]]), ([[-1.0, 1.0]], [[0.0], [1.0]])]
+    theta, seen = received(uploads)
+    np.testing.assert_allclose(theta["x.lora_B"] @ theta["x.lora_A"], [[1.5, 0.0], [0.0, 0.0]], atol=1e-6)
+    np.testing.assert_allclose(seen["rank_off"], 0.5 / 2.5**0.5, rtol=1e-5)
+    np.testing.assert_allclose(seen["factors_off"], (1.25 / 2.5) ** 0.5, rtol=1e-5)
+    theta, seen = received(uploads, used=False)
+    np.testing.assert_allclose(theta["x.lora_B"] @ theta["x.lora_A"], [[0.75, 0.75], [0.25, 0.25]], atol=1e-6)
+    np.testing.assert_allclose(seen["factors_off"], (1.25 / 2.5) ** 0.5, rtol=1e-5)
+
+
+def test_the_mean_of_products_is_exact_where_the_rank_allows_it():
+    """One A for both, B = 2 and 4: the mean product is 3, and both means are exact."""
+    theta, seen = received([([[0.0, 0.0]], [[2.0], [0.0]]), ([[0.0, 0.0]], [[4.0], [0.0]])])
+    np.testing.assert_allclose(theta["x.lora_B"] @ theta["x.lora_A"], [[3.0, 0.0], [0.0, 0.0]], atol=1e-5)
+    assert float(seen["rank_off"]) < 1e-3
+    assert float(seen["factors_off"]) < 1e-3
+
+
 def test_a_round(tmp_path):
     """The server's product is the mean of the clients', as near as the rank allows, and the log says how near."""
-    clients = federation(WORLD_OF_COLOURS, [np.array([0, 3]), np.array([1, 4])])
+    clients = two_clients()
     learner = grpo(SPEC, Grpo(reward="score", beta=0.0), tasks=2, group=4, rate=1e-2, local_steps=2)
     look = held_out(SPEC, WORLD_OF_COLOURS, [20, 21])
     runs = {
@@ -131,7 +177,7 @@ def test_a_round_with_frozen_A():
 
         return algorithm._replace(exchanges=(*before, train._replace(combine=combine, receive=receive)))
 
-    clients = federation(WORLD_OF_COLOURS, [np.array([0, 3]), np.array([1, 4])])
+    clients = two_clients()
     look = held_out(spec, WORLD_OF_COLOURS, [20])
     done = fedrl.train(watched, clients, rounds=1, engine=one_at_a_time(), measure=look)
     row = done.rows[-1]

@@ -59,6 +59,20 @@ def test_adapters_are_on_the_last_layers_only(layers, has):
     assert all(p.grad is None for name, p in model.net.named_parameters() if name not in model.names)
 
 
+@pytest.mark.parametrize(("rank", "alpha", "scale"), [(2, 4, 2.0), (2, 6, 3.0), (4, 4, 1.0)])
+def test_adapters_add_alpha_over_rank_times_their_product(rank, alpha, scale):
+    """W x + (alpha / rank) B A x (Hu et al. 2022, §4.1), on one linear map with factors of our own."""
+    model = tiny(lora=Lora(rank=rank, alpha=alpha))
+    random = np.random.default_rng(0)
+    load(model, {n: random.normal(size=v.shape).astype(np.float32) for n, v in theta_of(model).items()})
+    name = next(n for n in model.names if "q_proj.lora_A" in n)
+    theta, layer = theta_of(model), model.net.get_submodule(name.partition(".lora_A")[0])
+    x = random.normal(size=(5, layer.in_features)).astype(np.float32)
+    A, B, W = theta[name], theta[name.replace("lora_A", "lora_B")], layer.base_layer.weight.detach().numpy()
+    found = layer(torch.from_numpy(x)).detach().numpy()
+    np.testing.assert_allclose(found, x @ W.T + scale * (x @ A.T @ B.T), rtol=1e-4, atol=1e-4)
+
+
 def test_new_adapters_change_nothing_and_are_always_the_same():
     plain, model = tiny(), tiny(lora=LORA)
     assert torch.equal(logits(model), logits(plain))

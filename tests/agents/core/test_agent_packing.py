@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiny_agents import tiny
 
@@ -70,12 +70,12 @@ def test_texts_of_a_group_are_read_at_a_time():
 
 @settings(max_examples=30, deadline=None)
 @given(TEXTS, st.sampled_from([None, [4, 5, 6, 7]]), st.booleans())
+@example([[6, 6, 4, 4], [6, 6, 5, 4, 4, 6]], None, False)  # off by 6e-9: a rounding in a norm
 def test_the_same_likelihood_and_gradient_as_each_alone(texts, choices, eager):
     model = tiny(dtype=torch.float64)
     model.net.set_attn_implementation("eager" if eager else "sdpa")
-    close = (
-        {"atol": 1e-6, "rtol": 1e-6} if eager else {"atol": 1e-12, "rtol": 1e-12}
-    )  # the one divides in single precision
+    # eager attention divides in single precision, and norms are always taken in it: a last bit may go either way
+    close = {"atol": 1e-6, "rtol": 1e-6} if eager else {"atol": 1e-7, "rtol": 1e-7}
     samples = [
         Sample([*text, 7], [Decision(at, choices, [*text, 7][at], 0.0) for at in sorted({1, len(text)})])
         for text in texts

@@ -128,6 +128,41 @@ def test_dropout_is_left_out(saved):
     assert config.attention_dropout == 0.0
 
 
+def test_pickled_weights_are_read_only_on_request(saved):
+    folder = saved()
+    torch.save(load_file(folder / WEIGHTS), folder / "pytorch_model.bin")
+    whole = read(str(folder), torch.float32, "cpu").state_dict()
+    (folder / WEIGHTS).unlink()
+    refused(folder, r"the weights of .* are pickled, .* save them as safetensors .*, or, .* allow that with trust=True")
+    trusted = Pretrained(str(folder), lora=None, trust=True).open().net.state_dict()
+    assert all(torch.equal(value, trusted[name]) for name, value in whole.items())
+
+
+OWN_CODE = """
+from pathlib import Path
+from transformers import LlamaConfig, LlamaForCausalLM
+Path("{mark}").touch()
+class OwnConfig(LlamaConfig):
+    model_type = "own"
+class OwnForCausalLM(LlamaForCausalLM):
+    config_class = OwnConfig
+"""
+
+
+def test_code_of_its_own_runs_only_on_request(saved, tmp_path, monkeypatch):
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    folder, mark = saved(), tmp_path / "it ran"
+    (folder / "own.py").write_text(OWN_CODE.format(mark=mark))
+    path = folder / "config.json"
+    own = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnForCausalLM"}
+    changes = {"model_type": "own", "architectures": ["OwnForCausalLM"], "auto_map": own}
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    refused(folder, "wants to run code of its own; choose a model that transformers knows, or, .* trust=True")
+    assert not mark.exists()
+    assert type(Pretrained(str(folder), lora=None, trust=True).open().net).__name__ == "OwnForCausalLM"
+    assert mark.exists()
+
+
 def test_identity_follows_the_weights(saved):
     folder = saved()
     before = identity(str(folder))

@@ -1,8 +1,10 @@
 """Where a model is and what it is, before anything large is read: SmolLM2's folder, the user's, or the hub.
 
-Whatever is not as it should be is said in one sentence, with the next move (`ModelError`).
+Whatever is not as it should be is said in one sentence, with the next move (`ModelError`). A model may come with code of its
+own or with pickled weights, which run code when they are read: neither is touched unless the caller trusts it.
 """
 
+import fnmatch
 import hashlib
 from functools import lru_cache
 from pathlib import Path
@@ -21,6 +23,8 @@ SMOLLM2 = "smollm2"
 PATIENCE = 10.0  # seconds to wait for the hub
 CAUSAL = ("ForCausalLM", "LMHeadModel")
 ANY = "model=smollm2 needs no network"
+TRUST = "or, if you know who made it, allow that with trust=True"
+PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
 class Found(NamedTuple):
@@ -30,8 +34,8 @@ class Found(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def found(name: str) -> Found:
-    """`name` is "smollm2", a folder, or a name on the hub."""
+def found(name: str, trust: bool = False) -> Found:
+    """`name` is "smollm2", a folder, or a name on the hub; only with `trust` may it bring code of its own."""
     folder = smollm2.folder() if name == SMOLLM2 else Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").exists():
@@ -41,7 +45,7 @@ def found(name: str) -> Found:
         raise ModelError(f"there is no folder {name}; give the folder of a saved model, or a name on the hub")
     else:
         where, commit = _on_hub(name)
-    config = _config(name, where, commit)
+    config = _config(name, where, commit, trust)
     kinds = getattr(config, "architectures", None) or []
     if not any(kind.endswith(CAUSAL) for kind in kinds):
         raise ModelError(
@@ -75,10 +79,11 @@ def _on_hub(name: str) -> tuple[str, str | None]:
             ) from silence
 
 
-def _config(name: str, where: str, commit: str | None) -> Any:
+def _config(name: str, where: str, commit: str | None, trust: bool) -> Any:
     try:
-        return AutoConfig.from_pretrained(where, revision=commit or "main")
+        return AutoConfig.from_pretrained(where, revision=commit or "main", trust_remote_code=trust)
     except (OSError, ValueError) as error:
+        _refuse_code(name, error)
         if commit is None:
             raise ModelError(f"the config.json of {name} cannot be used ({_reason(error)}); get it anew") from error
         raise ModelError(
@@ -94,12 +99,13 @@ def _no_dropout(config: Any) -> None:
 
 
 @lru_cache(maxsize=2)
-def tokenizer_of(name: str) -> PreTrainedTokenizerBase:
+def tokenizer_of(name: str, trust: bool = False) -> PreTrainedTokenizerBase:
     """With a chat template: it says how an episode is told."""
-    at = found(name)
+    at = found(name, trust)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(at.where, revision=at.commit or "main")
+        tokenizer = AutoTokenizer.from_pretrained(at.where, revision=at.commit or "main", trust_remote_code=trust)
     except (OSError, ValueError) as error:
+        _refuse_code(name, error)
         raise ModelError(
             f"{name} has no tokenizer that can be read ({_reason(error)}); put the tokenizer.json and "
             "tokenizer_config.json it was trained with beside it"
@@ -114,9 +120,9 @@ def tokenizer_of(name: str) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def read(name: str, dtype: torch.dtype, device: str) -> PreTrainedModel:
-    """The weights, all of them there."""
-    at = found(name)
+def read(name: str, dtype: torch.dtype, device: str, trust: bool = False) -> PreTrainedModel:
+    """The weights, all of them there: safetensors, with `trust` pickled ones where there are no others."""
+    at = found(name, trust)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             at.where,
@@ -125,10 +131,18 @@ def read(name: str, dtype: torch.dtype, device: str) -> PreTrainedModel:
             device_map=device,
             revision=at.commit or "main",
             output_loading_info=True,
+            trust_remote_code=trust,
+            use_safetensors=None if trust else True,
         )
     except torch.OutOfMemoryError:
         raise
-    except (OSError, RuntimeError, SafetensorError) as error:
+    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+        _refuse_code(name, error)
+        if not trust and _only_pickled(at):
+            raise ModelError(
+                f"the weights of {name} are pickled, and reading them may run code; save them as safetensors "
+                f"(save_pretrained does), {TRUST}"
+            ) from error
         raise ModelError(
             f"the weights of {name} are missing or damaged ({_reason(error)}); fetch or save them again"
         ) from error
@@ -141,14 +155,30 @@ def read(name: str, dtype: torch.dtype, device: str) -> PreTrainedModel:
     return net
 
 
-def identity(name: str) -> str:
+def identity(name: str, trust: bool = False) -> str:
     """Another one for other weights under the same name."""
-    at = found(name)
+    at = found(name, trust)
     if at.commit is not None:
         return f"{at.where} {at.commit}"
     files = sorted((file.name, file.stat()) for file in Path(at.where).iterdir() if file.is_file())
     words = str([(file, stat.st_size, stat.st_mtime_ns) for file, stat in files])
     return f"{Path(at.where).resolve()} {hashlib.sha256(words.encode()).hexdigest()}"
+
+
+def _refuse_code(name: str, error: Exception) -> None:
+    if "trust_remote_code" in str(error):
+        raise ModelError(
+            f"{name} wants to run code of its own; choose a model that transformers knows, {TRUST}"
+        ) from error
+
+
+def _only_pickled(at: Found) -> bool:
+    """Of a folder, by its files; of a model on the hub, by asking it."""
+    if at.commit is None:
+        files = [file.name for file in Path(at.where).iterdir()]
+    else:
+        files = HfApi().list_repo_files(at.where, revision=at.commit)
+    return not fnmatch.filter(files, "*.safetensors") and any(fnmatch.filter(files, kind) for kind in PICKLED)
 
 
 def _reason(error: Exception) -> str:

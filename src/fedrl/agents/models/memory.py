@@ -36,6 +36,7 @@ class Plan(NamedTuple):
     dtype: torch.dtype
     checkpointing: bool
     tokens: int  # learnt from at once
+    trust: bool = False  # may the model bring code of its own?
 
 
 class Need(NamedTuple):
@@ -55,7 +56,7 @@ class Need(NamedTuple):
 def skeleton(config: Any, plan: Plan) -> Model:
     """The model without its weights: names and shapes only, and no tokenizer."""
     with torch.device("meta"):
-        net = AutoModelForCausalLM.from_config(config, dtype=plan.dtype)
+        net = AutoModelForCausalLM.from_config(config, dtype=plan.dtype, trust_remote_code=plan.trust)
     return trained(net, None, plan.lora, checkpointing=plan.checkpointing)  # type: ignore[arg-type]
 
 

@@ -47,6 +47,8 @@ class Pretrained:
 
     Adapters are in single precision whatever the rest computes in, and so is all that travels. theta_0, from which training
     starts and to which the KL term holds it, is the model as it came, or after its warm start where it has one.
+
+    Only weights in safetensors are read and no code of the model's own runs, unless `trust` says that its maker is trusted.
     """
 
     name: str = SMOLLM2
@@ -58,6 +60,7 @@ class Pretrained:
     warm: Warm | None = None
     shows_commands: bool = True  # beside what is seen, which in WebShop shows them anyway
     tokens: int = 2048  # learnt from at once, as `Grpo.at_once`: for the estimate of memory, and nothing else
+    trust: bool = False  # let it bring code of its own and pickled weights, which may run anything on this machine
 
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
@@ -66,12 +69,12 @@ class Pretrained:
             raise ValueError(f"tokens learnt from at once must be at least 1, got {self.tokens}")
 
     def open(self) -> Model:
-        tokenizer = tokenizer_of(self.name)
+        tokenizer = tokenizer_of(self.name, self.trust)
         net = shared.net_of(self.name, self._plan())
         return trained(net, tokenizer, self.lora, checkpointing=self.checkpointing)
 
     def teller(self) -> Teller:
-        return _teller(self.name, self.system, self.shows_commands)
+        return _teller(self.name, self.trust, self.system, self.shows_commands)
 
     def init(self, key: Key) -> Theta:
         """theta_0. New adapters begin as zero: A is drawn, B is nothing."""
@@ -92,18 +95,18 @@ class Pretrained:
 
     def _plan(self) -> Plan:
         dtype = best_dtype() if self.dtype == "auto" else getattr(torch, self.dtype)
-        return Plan(self.lora, dtype, self.checkpointing, self.tokens)
+        return Plan(self.lora, dtype, self.checkpointing, self.tokens, self.trust)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Of what is trained, in order, without reading any weights."""
-        model = skeleton(found(self.name).config, self._plan())
+        model = skeleton(found(self.name, self.trust).config, self._plan())
         parameters = dict(model.net.named_parameters())
         return {name: tuple(parameters[name].shape) for name in model.names}
 
 
 @lru_cache(maxsize=2)
-def _teller(name: str, system: str, shows_commands: bool) -> Teller:
-    tokenizer = tokenizer_of(name)
+def _teller(name: str, trust: bool, system: str, shows_commands: bool) -> Teller:
+    tokenizer = tokenizer_of(name, trust)
     return Teller(tokenizer, of_chat(tokenizer, system, shows_commands=shows_commands))
 
 
@@ -113,7 +116,7 @@ def _warmed(spec: Pretrained) -> Theta:
     warm = spec.warm
     assert warm is not None
     words = (
-        f"{VERSION} {identity(spec.name)} {spec.lora} {spec._plan().dtype} {shared.device()} {spec.system!r} "
+        f"{VERSION} {identity(spec.name, spec.trust)} {spec.lora} {spec._plan().dtype} {shared.device()} {spec.system!r} "
         f"{spec.checkpointing} {spec.shows_commands} {type(warm.application).__name__} {asdict(warm)}"
     )
     place = kept("warm", words, partial(_make, replace(spec, warm=None, threads=warm.threads), warm))

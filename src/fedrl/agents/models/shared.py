@@ -17,6 +17,7 @@ class _Key(NamedTuple):
     name: str
     dtype: torch.dtype
     frozen: bool  # under adapters; else trained, so that they are not what they were
+    trust: bool  # whether code of its own was allowed
 
 
 _nets: dict[_Key, PreTrainedModel] = {}  # at most one frozen and one trained
@@ -32,11 +33,11 @@ def net_of(name: str, plan: Plan) -> PreTrainedModel:
 
     Where all parameters are trained, they are as the last one left them: whoever acts or learns loads his own first.
     """
-    key = _Key(name, plan.dtype, plan.lora is not None)
+    key = _Key(name, plan.dtype, plan.lora is not None, plan.trust)
     _fits(key, plan)
     if key not in _nets:
         _forget(_nets, key)
-        net = read(name, plan.dtype, device())
+        net = read(name, plan.dtype, device(), plan.trust)
         if not key.frozen:
             _remember(key, net)
         _nets[key] = net
@@ -46,15 +47,15 @@ def net_of(name: str, plan: Plan) -> PreTrainedModel:
 
 def first_of(name: str, plan: Plan) -> Theta:
     """All parameters as they came; where nobody has opened the model yet, only they are kept of it."""
-    key = _Key(name, plan.dtype, False)
+    key = _Key(name, plan.dtype, False, plan.trust)
     if key not in _came:
         _fits(key, plan)
-        _remember(key, read(name, plan.dtype, device()))
+        _remember(key, read(name, plan.dtype, device(), plan.trust))
     return _came[key]
 
 
 def _fits(key: _Key, plan: Plan) -> None:
-    memory.check(key.name, found(key.name).config, plan, room(device()), held=key in _nets)
+    memory.check(key.name, found(key.name, key.trust).config, plan, room(device()), held=key in _nets)
 
 
 def _remember(key: _Key, net: PreTrainedModel) -> None:

@@ -20,9 +20,14 @@ def folder() -> Path:
     if not (place / "config.json").exists():
         file = _gguf()
         parts = place.with_name(f"{place.name}.{os.getpid()}")
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, trust_remote_code=False)
         net = AutoModelForCausalLM.from_pretrained(
-            file.parent, gguf_file=file.name, dtype=torch.float32, quantization_config=GgufConfig(dequantize=True)
+            file.parent,
+            gguf_file=file.name,
+            dtype=torch.float32,
+            quantization_config=GgufConfig(dequantize=True),
+            trust_remote_code=False,
+            use_safetensors=True,
         )
         net.save_pretrained(parts)
         tokenizer.save_pretrained(parts)

@@ -5,18 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Space
 
-from fedrl.environments.apart import Gone
-from fedrl.environments.errors import WorldError, check_finite
-from fedrl.environments.gym import native, plain, space_of
+from fedrl.environments import spaces
+from fedrl.environments.apart import Gone, Late
+from fedrl.environments.checks import check_finite_rows
+from fedrl.environments.errors import WorldError
 from fedrl.environments.osm import seats
 from fedrl.environments.osm.network import Network
 from fedrl.environments.osm.seats import Settings
 from fedrl.environments.protocol import Host
+from fedrl.environments.spaces import Description
 from fedrl.federation import Federation
 
 MOST_DEATHS = 3  # of one copy at one step
+MOST_LATE = 2  # of them because it did not answer by the deadline
 
 
 def federation(
@@ -37,19 +39,23 @@ def federation(
             first = seats.roads(world)
         except (ValueError, OSError) as error:
             raise WorldError(f"client {client_id}: {error}") from error
-    seen, done = first.observation_space, first.action_space
+    seen, done = spaces.describe(first.observation_space), spaces.describe(first.action_space)
 
     def opened(client_id: int, world: np.ndarray, copies: int) -> Copies:
         return Copies(client_id, worlds[client_id], copies, seen, done)
 
-    host = Host(opened, space_of(seen, "observations"), space_of(done, "actions"), gamma, horizon)
+    host = Host(
+        opened, spaces.observed(seen), spaces.acted(done), gamma, horizon, native_observations=seen, native_actions=done
+    )
     return Federation(host, np.arange(len(worlds), dtype=np.int32))
 
 
 class Copies:
     """The `Simulator` of one client. An episode is its seed and the actions taken in it."""
 
-    def __init__(self, client_id: int, world: Settings, copies: int, observations: Space, actions: Space) -> None:
+    def __init__(
+        self, client_id: int, world: Settings, copies: int, observations: Description, actions: Description
+    ) -> None:
         self.client_id, self._world = client_id, world
         self._observations, self._actions = observations, actions
         self._seats = seats.taken(self, copies)
@@ -62,17 +68,20 @@ class Copies:
             self._seeds[row], self._taken[row] = int(seed), []
             self._seats[row].holder = None
             came.append(self._played(row))
-        return plain(self._observations, np.stack(came))
+        return spaces.flatten(self._observations, np.stack(came))
 
-    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def step(
+        self, actions: np.ndarray, rows: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Rewards are float64."""
         came = []
-        for row, action in enumerate(native(self._actions, actions)):
+        stepped = range(len(self._seats)) if rows is None else rows.tolist()
+        for row, action in zip(stepped, spaces.unflatten(self._actions, actions), strict=True):
             came.append(self._played(row, action))
             self._taken[row].append(action)
         observations, rewards, done, cut = (np.stack(x) for x in zip(*came, strict=True))
-        check_finite(self.client_id, observations, rewards)
-        return plain(self._observations, observations), rewards, done, cut
+        check_finite_rows(self.client_id, rows, observations, rewards)
+        return spaces.flatten(self._observations, observations), rewards, done, cut
 
     def close(self) -> None:
         seats.given_back(self)
@@ -82,6 +91,7 @@ class Copies:
         another client has had it, once more from the episode's beginning.
         """
         seat, taken = self._seats[row], self._taken[row]
+        gone: list[Gone] = []
         for _ in range(MOST_DEATHS):
             try:
                 if seat.holder is not self:
@@ -90,11 +100,13 @@ class Copies:
                     seat.holder = self
                 return begun if action is None else seat.apart.call("advance", action)
             except Gone as error:
-                gone = error
+                gone.append(error)
                 seat.renew()
+                if sum(isinstance(one, Late) for one in gone) == MOST_LATE:
+                    break
             except (ValueError, RuntimeError, OSError) as error:
                 raise WorldError(f"client {self.client_id}, copy {row}: {error}") from error
         raise WorldError(
-            f"client {self.client_id}: the process of copy {row} died {MOST_DEATHS} times in a row after {len(taken)} steps "
-            f"of the episode with seed {self._seeds[row]} ({gone}); look into that episode on its own"
+            f"client {self.client_id}: the process of copy {row} died {len(gone)} times in a row after {len(taken)} steps "
+            f"of the episode with seed {self._seeds[row]} ({gone[-1]}); look into that episode on its own"
         )

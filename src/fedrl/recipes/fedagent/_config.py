@@ -15,6 +15,7 @@ MODELS = {
 class Config:
     application: str = "webshop"  # "webshop" or "household" (ALFWorld)
     model: str = "pocket"  # "pocket", "smollm2", one of `MODELS`, a folder, or a name on the hub
+    trust: bool = False  # let a folder or the hub's model bring code of its own and pickled weights, which run code
     rank: int = 8  # of the adapters of a model other than `pocket`; 0: all its parameters are trained (paper)
     layers: int = 12  # the last ones, which have adapters; 0: all have
     mean: str = "factors"  # of adapters: of their factors (usual), or of their "products", cut to the rank again

@@ -87,4 +87,5 @@ def _large(config: Config, settings: Settings, window: int | None, tokens: int) 
         warm=Warm(settings, config.warm, window=window) if config.warm else None,
         shows_commands=listed,
         tokens=tokens,
+        trust=config.trust,
     )

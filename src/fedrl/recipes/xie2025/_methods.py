@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Literal
 
 from fedrl.algorithms.fedavg import Method, fedavg
 from fedrl.local.learner import BuildLearner
@@ -42,9 +43,11 @@ class Config:
     kl_target: float = 3e-3
     entropy: float = 0.1  # bonus, divided by ten every few rounds (published code)
     critic_epochs: int = 10  # published: 30 on this and the last batch
-    rounding: float = 0.1  # of states and actions in the model
+    rounding: float = 0.1  # of states and actions in the model,
+    clip: bool = True  # after actions were clipped to their bounds
     advantage: str = "gae"  # in Delta_n: "gae" (paper) or "model" (published: policy evaluation on the tabular model)
     sweeps: int = 100  # time horizon of the visitation frequencies
+    filters: Literal["pooled", "own"] = "pooled"  # what is seen is standardised by; published: each client's own
     warm_up: int = 10_240  # steps per client before the first round (published: 100,000 cars, 50,000 hoppers)
     remember: int = 5  # iterations the model is made of
 
@@ -57,7 +60,8 @@ def method(config: Config, name: str, *, entropy_every: int) -> Method:
             "try --set participants=6 --set candidates=18"
         )
     some = config.candidates, config.participants
-    pohcs = partial(fedpohcs, *some, rounding=config.rounding, sweeps=config.sweeps, advantage=config.advantage)
+    model = {name: getattr(config, name) for name in ("rounding", "clip", "sweeps", "advantage")}
+    pohcs = partial(fedpohcs, *some, **model)
     choosing = {
         FEDAVG: partial(uniform_of, *some),
         POWER: partial(power_of_choice, *some),
@@ -70,7 +74,7 @@ def method(config: Config, name: str, *, entropy_every: int) -> Method:
 
 
 def learner(config: Config, rate: float, entropy_every: int) -> BuildLearner:
-    """§5.2 and Tables 1 to 3; entropy bonus, clip, filters, warm-up and the critic's settings are of the published code."""
+    """§5.2 and Tables 1 to 3; entropy bonus, clip, warm-up and the critic's settings are of the published code."""
     return ppo(
         policy=gaussian_mlp(64, 64),
         steps=config.steps,
@@ -85,6 +89,7 @@ def learner(config: Config, rate: float, entropy_every: int) -> BuildLearner:
         critic_epochs=config.critic_epochs,
         critic_minibatch=128,
         entropy=dropping(config.entropy, every=entropy_every),
+        filters=config.filters,
         warm_up=config.warm_up,
         remember=config.remember,
     )

@@ -18,6 +18,7 @@ class Config(methods.Config):
     cost: str = (
         "shifted"  # what is charged: the shifted action (published) or the policy's own ("policy": all stand still)
     )
+    clip: bool = False  # published: beyond the bounds, too, actions differ, in cost and for a shifted car in effect
     over: str = "vmap"  # engine: "vmap" (fast) or "map" (exact)
 
 

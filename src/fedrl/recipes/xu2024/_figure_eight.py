@@ -8,6 +8,7 @@ world (`environments/figure_eight.py`). An epoch is 6 mini-batches.
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -45,6 +46,9 @@ class Config:
     minibatch: int = 250  # P: steps between two local updates
     eta: float = 1e-3  # Table III says 1e-4, its Figure 5 that 1e-3 is better
     hidden: int = 64
+    filters: Literal["pooled", "own"] = (
+        "own"  # whose statistics observations are standardised by: each agent's "own", or "pooled"
+    )
     repetitions: int = 5  # of a test epoch
     test_every: int = 10  # epochs
 
@@ -67,6 +71,7 @@ def learner(config: Config, eta: float | None = None, remember: int = 0) -> Buil
         critic_epochs=4,
         critic_minibatch=config.minibatch,
         filter_rewards=False,
+        filters=config.filters,
         remember=remember,
         warm_up=remember * config.minibatch,
     )

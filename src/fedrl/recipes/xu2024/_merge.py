@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class Config:
     interactions: int = 1  # E
     eta: float = 1e-3
     hidden: int = 64
+    filters: Literal["pooled", "own"] = "own"  # as in `_figure_eight`
     repetitions: int = 2  # of a test epoch
     test_every: int = 5  # epochs
 
@@ -52,6 +53,7 @@ def learner(config: Config, improve: Improve) -> BuildLearner:
         critic_epochs=4,
         critic_minibatch=config.minibatch,
         filter_rewards=False,
+        filters=config.filters,
     )
 
 

@@ -19,7 +19,7 @@ from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.local.actor_critic_records import Memory, Theta
 from fedrl.local.learner import Learner
-from fedrl.policies import filtered as filters
+from fedrl.policies.filtered import Filters
 from fedrl.recipes.recipe import Outcome
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024._figure_eight import Config
@@ -36,13 +36,13 @@ def parameters(algorithm: Algorithm, state: State) -> Tree:
 
 
 def with_samples(federation: Federation, algorithm: Algorithm, state: State) -> Tree:
-    """What the arm with tau = 1 keeps: also what its agents, in the first seed, see next, and their filters."""
+    """What the arm with tau = 1 keeps: also what its agents, in the first seed, see next, and their own filters."""
     server, clients = (trees.take(x, jnp.int32(0)) for x in (state.server, state.clients))
     everyone = federation.rows(federation.shared(), clients, jnp.arange(federation.count, dtype=jnp.int32))
     key = keys.of(state.key[0], "sample set", server.round)
 
     seen = _collecting(algorithm.exchanges[-1])(server, everyone, clients.scene, key)
-    return parameters(algorithm, state) | {"seen": seen, "filter": everyone.memory.obs}
+    return parameters(algorithm, state) | {"seen": seen, "filters": everyone.memory.filters}
 
 
 @lru_cache(maxsize=1)
@@ -61,10 +61,10 @@ def norms(config: Config, arms: dict[str, Outcome], sampled: str) -> dict[str, n
     learner = eight.learner(config, remember=1)(federation.environment)
     like = _kept(config, federation, arms[sampled].returns.shape[0])
     rows = [tree for _, tree in kept.load(arms[sampled].folder, like)]
-    seen, moments = (
-        jax.tree.map(lambda *x: jnp.concatenate(x), *(row[name] for row in rows)) for name in ("seen", "filter")
+    seen, own = (
+        jax.tree.map(lambda *x: jnp.concatenate(x), *(row[name] for row in rows)) for name in ("seen", "filters")
     )
-    loss = partial(_loss, learner, seen, moments)
+    loss = partial(_loss, learner, seen, own)
     size = jax.jit(lambda thetas: jax.lax.map(lambda theta: trees.squared_norm(jax.grad(loss)(theta).actor), thetas))
     found = {}
     for name, outcome in arms.items():
@@ -85,13 +85,12 @@ def _kept(config: Config, federation: Federation, seeds: int) -> Tree:
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
 
-def _loss(learner: Learner, seen: Trajectory, moments: filters.Moments, theta: Theta) -> jax.Array:
+def _loss(learner: Learner, seen: Trajectory, own: Filters, theta: Theta) -> jax.Array:
     """F: the mean over all mini-batches of the learner's loss on each."""
     on = learner.loss
     assert on
 
-    def one(row: tuple[Trajectory, filters.Moments]) -> jax.Array:
-        memory = Memory(row[1], filters.nothing_seen(1), (), (), row[0])
-        return on(theta, Client(jnp.int32(0), (), (), memory))
+    def one(row: tuple[Trajectory, Filters]) -> jax.Array:
+        return on(theta, Client(jnp.int32(0), (), (), Memory(row[1], (), (), row[0])))
 
-    return jnp.mean(jax.vmap(one)((seen, moments)))
+    return jnp.mean(jax.vmap(one)((seen, own)))

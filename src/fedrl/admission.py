@@ -1,0 +1,111 @@
+"""Who counts in an exchange: the rule of `faults.py` as arrays, compiled into every engine between clients and server.
+
+An upload that does not count becomes zeros before anything is computed from it (0 * NaN is NaN), so nothing that is not
+finite is ever averaged. Where everybody counts, every bit stays as it was.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl import trees
+from fedrl.faults import Faults, Why
+from fedrl.trees import Tree
+from fedrl.types import Client, Cohort, LocalUpdate
+
+
+class Heard(NamedTuple):
+    """What an engine brings back from one exchange: stacks, in ascending client id."""
+
+    rows: Client  # who was asked
+    uploads: Tree
+    memory: Tree  # or (): as it was
+    env_steps: Array  # [c] environment steps each client took
+    scene: Tree  # the world they meet in, where they do
+    why: Array  # [c] int32, what the engine itself noticed (`Why`)
+
+
+class Admitted(NamedTuple):
+    uploads: Tree  # zeros for those who do not count
+    cohort: Cohort  # `present` says who counts; their weights sum to one
+    env_steps: Array
+    why: Array  # [c] int32 (`Why`)
+    in_a_row: Array  # [N] faulty exchanges in a row of every client
+
+
+def ask(faults: Faults, chosen: Cohort, in_a_row: Array) -> Cohort:
+    """Those chosen, without clients that have had too many faults."""
+    if not faults.leaves_out:
+        return chosen
+    return _among(chosen, chosen.present & (in_a_row[chosen.ids] < faults.in_a_row))
+
+
+def admit(faults: Faults, local: LocalUpdate, chosen: Cohort, asked: Cohort, heard: Heard, in_a_row: Array) -> Admitted:
+    """Which of the answers count, and why the others do not. The first thing found wrong is the one that is told."""
+    checks = [
+        (Why.NOT_FINITE, finite(heard.uploads, asked.ids)),
+        (Why.MEMORY, finite(heard.memory, asked.ids)),
+        (Why.STEPS, _steps(local, heard.env_steps)),
+    ]
+    if faults.largest_norm is not None:
+        checks.append((Why.NORM, _squares(heard.uploads, asked.ids) <= faults.largest_norm**2))
+    if local.possible is not None:
+        checks.append((Why.IMPOSSIBLE, jax.vmap(local.possible)(heard.uploads, heard.rows)))
+    why = heard.why
+    for code, fine in checks:
+        why = jnp.where((why == 0) & ~fine, jnp.int32(code), why)
+    fine = why == 0
+    before = in_a_row[asked.ids]
+    counted = jnp.where(asked.present, jnp.where(fine, jnp.zeros_like(before), before + 1), before)
+    missing = jnp.where(chosen.present, jnp.int32(Why.NOT_ASKED), jnp.int32(0))
+    cohort = _among(asked, asked.present & fine)
+    return Admitted(
+        uploads=jax.tree.map(lambda x: jnp.where(_column(cohort.present, x), x, jnp.zeros_like(x)), heard.uploads),
+        cohort=cohort,
+        env_steps=jnp.where(cohort.present, heard.env_steps, jnp.zeros_like(heard.env_steps)),
+        why=jnp.where(asked.present, why, missing),
+        in_a_row=in_a_row.at[asked.ids].set(counted),
+    )
+
+
+def finite(stack: Tree, ids: Array) -> Array:
+    """[c] `all_finite` of every row."""
+    return jax.vmap(all_finite)(stack) if _numbers(stack) else jnp.ones(ids.shape, bool)
+
+
+def all_finite(tree: Tree) -> Array:
+    """Whether all numbers of one client's tree are finite."""
+    fine = jnp.ones((), bool)
+    for x in _numbers(tree):
+        fine &= jnp.all(jnp.isfinite(x))
+    return fine
+
+
+def _squares(stack: Tree, ids: Array) -> Array:
+    """[c] the squared norm of every row."""
+    numbers = [x.astype(jnp.float32) for x in _numbers(stack)]
+    return jax.vmap(trees.squared_norm)(numbers) if numbers else jnp.zeros(ids.shape)
+
+
+def _numbers(tree: Tree) -> list[Array]:
+    return [x for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.inexact)]
+
+
+def _steps(local: LocalUpdate, env_steps: Array) -> Array:
+    most = local.max_steps * local.most_env_steps
+    return (env_steps >= 0) & (env_steps <= most if most else True)
+
+
+def _among(cohort: Cohort, present: Array) -> Cohort:
+    """`cohort` with fewer present; their weights are renormalised, but left as they are if nobody has gone."""
+    weight = jnp.where(present, cohort.weight, jnp.zeros_like(cohort.weight))
+    total = jnp.sum(weight)
+    shared = weight / jnp.where(total > 0, total, jnp.ones_like(total))
+    same = jnp.all(present == cohort.present)
+    return cohort._replace(present=present, weight=jnp.where(same, cohort.weight, shared))
+
+
+def _column(mask: Array, x: Array) -> Array:
+    return mask.reshape(mask.shape + (1,) * (x.ndim - 1))

@@ -1,0 +1,97 @@
+"""Which run a folder holds, and whether another one is the same: settings decide, versions only warn."""
+
+import math
+import platform
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import jax.numpy as jnp
+
+from fedrl.federation import Federation
+from fedrl.records.description import describe
+
+Config = dict[str, Any]
+PACKAGES = ("fedrl", "jax", "jaxlib", "numpy", "optax", "gymnasium")
+
+
+def of_run(method: Any, federation: Federation, measure: Any, *, seeds: range, every: int, engine: str) -> Config:
+    """What `train` was asked for, but for the number of rounds, which may grow. `engine` is "exact" or "vmap"."""
+    return {
+        "kind": "train",
+        "seed": seeds.start,
+        "seeds": len(seeds),
+        "every": every,
+        "engine": engine,
+        "precision": str(jnp.result_type(float)),
+        "method": describe(method),
+        "federation": describe(federation) | {"clients": federation.count},
+        "measure": describe(measure),
+    }
+
+
+def versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # fedrl itself, where its source is on the path but not installed
+        return "not installed"
+
+
+def differences(there: Any, here: Any, key: str = "", *, lenient: bool = False) -> Iterator[str]:
+    """One phrase for each setting that differs, in the order of their names: "eta is 0.1 there, 5.0 here".
+
+    Code is compared only between the same versions of Python. Lenient: what only one of the two mentions is no difference,
+    because another version of a package may have more or fewer settings.
+    """
+    if _tables(there) and _tables(here) and len(there) == len(here):
+        for place, pair in enumerate(zip(there, here, strict=True)):
+            yield from differences(*pair, f"{key}.{place}", lenient=lenient)
+        return
+    if not (isinstance(there, dict) and isinstance(here, dict)):
+        if not _same(there, here):
+            yield f"{key} is {_show(there)} there, {_show(here)} here"
+        return
+    for name in ("function", "kind"):  # another function: its settings are others, too
+        if key and there.get(name) != here.get(name):
+            yield f"{key} is {_show(there)} there, {_show(here)} here"
+            return
+    for name in sorted(there.keys() | here.keys()):
+        if name in there and name in here:
+            if name == "code":
+                yield from _code(there[name], here[name], key)
+            else:
+                yield from differences(there[name], here[name], f"{key}.{name}".lstrip("."), lenient=lenient)
+        elif not lenient:
+            shown = (_show(side[name]) if name in side else "not set" for side in (there, here))
+            yield "{} is {} there, {} here".format(f"{key}.{name}".lstrip("."), *shown)
+
+
+def _tables(value: Any) -> bool:
+    """Whether `value` is a list with descriptions in it, not only data."""
+    return isinstance(value, list) and any(isinstance(item, dict) for item in value)
+
+
+def _code(there: Any, here: Any, key: str) -> Iterator[str]:
+    python = [str(code).partition(":")[0] for code in (there, here)]
+    if there != here and python[0] == python[1]:
+        yield f"the code of {key} is another"
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Equal as TOML sees it: a tuple is a list, 1 is 1.0 but not true, and NaN is NaN."""
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(_same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return next(differences(a, b), None) is None
+    if isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b):
+        return True
+    return isinstance(a, bool) == isinstance(b, bool) and a == b
+
+
+def _show(value: Any) -> str:
+    """A function or a record by its name, anything else as Python writes it."""
+    return value.get("function") or value.get("kind") or repr(value) if isinstance(value, dict) else repr(value)

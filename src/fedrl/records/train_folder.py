@@ -1,0 +1,58 @@
+"""Whether `fedrl.train(..., out=folder)` may use a folder: a new one, or one that holds the same run."""
+
+import json
+from pathlib import Path
+
+from fedrl.records.identity import Config
+from fedrl.records.run_toml import RunFolderError, is_trained, read_config, what_differs
+
+OLD = "seeds.json"  # all that earlier versions wrote down of a run
+MOST = 3  # differences that are named
+OTHER = "go on with what it was begun with, or give another out"
+
+
+def check(path: Path, config: Config) -> None:
+    """Raise unless `path` is missing, has nothing of a run, or holds the run that `config` describes."""
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise RunFolderError(f"{path} is a file, and a run needs a folder; give another out")
+    if not (path / "run.toml").exists():
+        _check_without(path, config)
+        return
+    there = read_config(path)
+    if not is_trained(there):
+        held = (
+            f"a run of the recipe {there['recipe']!r}" if "recipe" in there else "a run.toml that train did not write"
+        )
+        raise RunFolderError(f"{path} holds {held}; give another out")
+    if found := what_differs(path, config):
+        more = f", and {len(found) - MOST} more" if len(found) > MOST else ""
+        raise RunFolderError(f"{path} holds a different run ({'; '.join(found[:MOST])}{more}); {OTHER}")
+
+
+def note(path: Path) -> str | None:
+    """The warning that a folder of an earlier version deserves."""
+    if (path / "run.toml").exists():
+        return None
+    return f"{path} was begun by an earlier version and does not say which method and federation it holds; going on"
+
+
+def _check_without(path: Path, config: Config) -> None:
+    """A folder without run.toml: of an earlier version, which wrote down the seeds, or of no run at all."""
+    if not (path / OLD).exists():
+        if (path / "log.jsonl").exists():
+            raise RunFolderError(f"{path} has a log.jsonl but no run.toml that says of which run; give another out")
+        return
+    try:
+        there = json.loads((path / OLD).read_text(encoding="utf-8"))
+        first, count = int(there["first"]), int(there["count"])
+    except (ValueError, KeyError, TypeError):
+        raise RunFolderError(
+            f'{path / OLD} is damaged, wanted {{"first": 0, "count": 1}} or the like; correct it or give another out'
+        ) from None
+    if (first, count) != (config["seed"], config["seeds"]):
+        raise RunFolderError(
+            f"{path} holds a run of {count} seeds from {first} on, {config['seeds']} from {config['seed']} on were asked "
+            "for; give another out"
+        )

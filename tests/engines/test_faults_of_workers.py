@@ -1,0 +1,141 @@
+"""Clients that raise, hang or are stopped, on worker processes and Ray actors: noticed in time, and left out."""
+
+import os
+import signal
+import threading
+import time
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from engine_runs import frozen_lakes, within
+
+import fedrl
+from fedrl.algorithms.fedavg import pavg
+from fedrl.engines import processes as module
+from fedrl.engines.one_at_a_time import one_at_a_time
+from fedrl.engines.processes import processes
+from fedrl.environments.errors import WorldError
+from fedrl.faults import leave_out, stop
+from fedrl.records.measure import sampled_return
+
+LAKE = pavg(eta=0.3, local_steps=1, horizon=8)
+BAD = 1
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _stop():
+    yield
+    module.stop()
+
+
+def lakes(step=None, clients=3):
+    """Lakes that pay for every step, of which client BAD's does something else when stepped."""
+
+    class Paid(gym.Wrapper):
+        def __init__(self, env, client):
+            super().__init__(env)
+            self.client = client
+
+        def step(self, action):
+            if step and self.client == BAD:
+                step()
+            seen, _, *rest = super().step(action)
+            return seen, (1.0 + action) / (1.0 + self.client), *rest
+
+    return frozen_lakes(clients, lambda client: Paid(gym.make("FrozenLake-v1"), client))
+
+
+def hang():
+    time.sleep(3600)
+
+
+def stuck():
+    raise OSError("the boat is stuck")
+
+
+def play(where, engine, faults=None, rounds=3, **options):
+    return within(
+        120,
+        lambda: fedrl.train(
+            LAKE, where, rounds=rounds, engine=engine, faults=faults, measure=sampled_return(1), warn=lambda _: None,
+            **options,
+        ),
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def raising():
+    """What one_at_a_time makes of a client that raises."""
+    return play(lakes(stuck), one_at_a_time(), leave_out(in_a_row=2))
+
+
+def same(one, other) -> None:
+    assert one.theta.tobytes() == other.theta.tobytes()
+    for a, b in zip(one.rows, other.rows, strict=True):
+        assert [who["client"] for who in a.get("left_out", [])] == [who["client"] for who in b.get("left_out", [])]
+        assert a.get("not_asked") == b.get("not_asked")
+
+
+def test_one_that_raises(raising):
+    """The others' work counts, although a worker has several clients; the log says what was raised."""
+    run = play(lakes(stuck), processes(1), leave_out(in_a_row=2))
+    same(run, raising)
+    train = next(who for who in run.rows[1]["left_out"] if who["exchange"] == "train")
+    assert train["why"].startswith("it raised an error (client 1: step raised OSError: the boat is stuck")
+    assert np.abs(run.theta).max() > 0
+    assert run.rows[3]["not_asked"] == [{"seed": 0, "client": BAD}]
+    assert np.isnan(run.returns[0, BAD])
+
+
+def test_one_that_hangs(raising):
+    """As one that raises, some seconds later; its worker is another one then."""
+    play(lakes(), processes(1), rounds=1)
+    pid = module._places[1].hands[0].process.pid
+    same(play(lakes(hang), processes(1), leave_out(in_a_row=2, deadline=2.0)), raising)
+    assert module._places[1].hands[0].process.pid != pid
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_the_run_stops_at_one_that_hangs():
+    with pytest.raises(WorldError, match="client 1, exchange 'measure': no answer within the deadline of 2 s"):
+        play(lakes(hang), processes(1), stop(deadline=2.0))
+
+
+def test_a_worker_that_is_stopped():
+    """SIGSTOP in the second round, when everything is compiled: one client is left out of one exchange."""
+    stopped = []
+
+    def freeze(row, rounds):
+        if row["round"] == 1:
+            stopped.append(module._places[1].hands[0].process.pid)
+            os.kill(stopped[0], signal.SIGSTOP)
+
+    run = play(lakes(), processes(1), leave_out(deadline=3.0), watch=freeze, rounds=4)
+    assert run.rows[-1]["faults"] == 1
+    (late,) = [who for row in run.rows for who in row.get("left_out", [])]
+    assert late["why"].startswith("it did not answer by the deadline")
+    with pytest.raises(ProcessLookupError):
+        os.kill(stopped[0], 0)
+
+
+def test_an_abandoned_run_leaves_nothing_behind():
+    """Interrupted while both workers are busy; the next run, which needs one of them, hears only its own answers."""
+    place = module._place(2)
+    busy = threading.Event()
+    wait = place.wait
+
+    def interrupted(deadline):
+        if all(hand.task and hand.ready for hand in place.hands):
+            busy.set()
+            raise KeyboardInterrupt
+        return wait(deadline)
+
+    place.wait = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        play(lakes(), processes(2), rounds=2)
+    place.wait = wait
+    assert busy.is_set()
+    exact = play(lakes(clients=1), one_at_a_time(), rounds=1)
+    assert play(lakes(clients=1), processes(2), rounds=1).theta.tobytes() == exact.theta.tobytes()
