@@ -5,16 +5,22 @@ import os
 # Some virtual machines announce Intel's AMX and do not have it: bfloat16 would die of an illegal instruction.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
+from fedrl.cache_folder import cache_folder
+
+# Compiling is most of what the tests do: they and all processes they start share one cache of programs, small ones too.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder("compiled-by-tests")))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
+
 import cloudpickle
 import jax
 import pytest
 
-from fedrl.engines import cache, processes
+from fedrl.engines import processes
 from fedrl.rollouts import host
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
-cache.enable()
 
 
 @pytest.fixture(scope="module")

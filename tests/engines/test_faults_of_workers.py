@@ -19,14 +19,9 @@ from fedrl.environments.errors import WorldError
 from fedrl.faults import leave_out, stop
 from fedrl.records.measure import sampled_return
 
+pytestmark = pytest.mark.usefixtures("travelling")
 LAKE = pavg(eta=0.3, local_steps=1, horizon=8)
 BAD = 1
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _stop():
-    yield
-    module.stop()
 
 
 def lakes(step=None, clients=3):
