@@ -42,6 +42,10 @@ CASES = {
     "too many steps": (heard(env_steps=(10, 10, 11)), LOCAL, stop(), Why.STEPS),
     "fewer steps than none": (heard(env_steps=(10, 10, -1)), LOCAL, stop(), Why.STEPS),
     "norm": (heard(), LOCAL, stop(largest_norm=7.0), Why.NORM),  # 5, 25 and 61 squared
+    "norm of what moves": (
+        heard(), LOCAL._replace(moved=lambda upload: upload["w"][..., 1]),
+        stop(largest_norm=4.5), Why.NORM,
+    ),
     "impossible": (
         heard(), LOCAL._replace(possible=lambda upload, client: upload["w"][0] < 5.0),
         stop(), Why.IMPOSSIBLE,
@@ -69,7 +73,7 @@ def test_steps_without_a_known_limit():
 
 def test_those_with_too_many_faults_are_not_asked():
     counts = jnp.array([9, 3, 0, 0, 2, 0, 0, 0])
-    left = ask(leave_out(in_a_row=3), cohort(), counts)
+    left = ask(leave_out(in_a_row=3), cohort(), {"report": jnp.zeros_like(counts), "train": counts})
     assert left.present.tolist() == [False, True, True]
     assert left.weight.tolist() == [0.0, 0.5, 0.5]
     assert ask(stop(), cohort(), counts).present.all()

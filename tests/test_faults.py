@@ -8,6 +8,7 @@ from faulty import BAD, SMALL, STEPS, scaled, toward_rewards, without
 from federations import federation
 
 import fedrl
+from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
@@ -16,6 +17,7 @@ from fedrl.faults import leave_out, stop
 from fedrl.links.graphs import ring
 from fedrl.local.ascent import steps_along
 from fedrl.records import log
+from fedrl.selection.participation import uniform
 
 ENGINES = {"map": fused("map"), "vmap": fused("vmap"), "one at a time": one_at_a_time()}
 FOUR = federation(4)
@@ -106,6 +108,45 @@ def test_the_count_starts_again():
     run = play(fails_in([0, 2, 4]), faults=leave_out(in_a_row=2), rounds=6)
     assert [row.get("faults", 0) for row in run.rows] == [0, 1, 1, 2, 2, 3, 3]
     assert not any("not_asked" in row for row in run.rows)
+
+
+@pytest.mark.parametrize("engine", ["map", "one at a time"])
+def test_a_round_for_which_only_tired_clients_are_drawn_changes_nothing(engine):
+    """Two of four always fail and two are drawn a round: whoever is drawn, the run goes on while others are left."""
+    two = fedavg(steps_along(toward_rewards, eta=0.3, local_steps=2), participation=uniform(2))
+    run = play(scaled(np.nan, (0, 1), two), engine, leave_out(in_a_row=1), rounds=16, seed=3)
+    drawn = [{who["client"] for who in row.get("not_asked", [])} for row in run.rows]
+    assert {0, 1} in drawn[1:]
+    assert np.isfinite(run.theta).all()
+
+
+def test_too_few_are_left_because_the_others_are_not_asked(tmp_path):
+    """The sentence says how to ask them again."""
+    play(scaled(np.nan, (0, 1)), faults=leave_out(in_a_row=1), rounds=1, out=tmp_path)
+    with pytest.raises(WorldError, match="ask them again with in_a_row=2 or more or lower the quorum, then resume"):
+        play(scaled(np.nan, (0, 1)), faults=leave_out(in_a_row=1, quorum=3), rounds=2, out=tmp_path)
+
+
+def test_a_report_that_arrives_does_not_excuse_the_training_that_fails():
+    """Faults in a row are counted by exchange: a client that reports well and never trains is not asked for long."""
+
+    def method(federation):
+        algorithm = scaled(np.nan)(federation)
+        (train,) = algorithm.exchanges
+        report = SMALL(federation).exchanges[0]._replace(name="report", receive=lambda server, *_: (server, {}))
+        return algorithm._replace(exchanges=(report, train))
+
+    run = play(method, faults=leave_out(in_a_row=2), rounds=4)
+    assert [len(row.get("left_out", [])) for row in run.rows] == [0, 1, 1, 0, 0]
+    assert run.rows[4]["not_asked"] == [{"seed": 0, "client": BAD}]
+
+
+def test_a_limit_on_the_norm_is_for_what_moves_the_parameters():
+    """Not for returns, which are above it here."""
+    run = play(SMALL, faults=stop(largest_norm=2.0))
+    assert run.returns.max() > 2.0
+    with pytest.raises(WorldError, match="exchange 'train', .*the norm of its upload is above the limit"):
+        play(SMALL, faults=stop(largest_norm=0.01))
 
 
 def test_stopped_by_the_quorum_and_resumed(tmp_path):

@@ -4,6 +4,7 @@ An upload that does not count becomes zeros before anything is computed from it 
 finite is ever averaged. Where everybody counts, every bit stays as it was.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -32,14 +33,19 @@ class Admitted(NamedTuple):
     cohort: Cohort  # `present` says who counts; their weights sum to one
     env_steps: Array
     why: Array  # [c] int32 (`Why`)
-    in_a_row: Array  # [N] faulty exchanges in a row of every client
+    in_a_row: Array  # [N] faults in a row of every client in this exchange
 
 
-def ask(faults: Faults, chosen: Cohort, in_a_row: Array) -> Cohort:
-    """Those chosen, without clients that have had too many faults."""
+def ask(faults: Faults, chosen: Cohort, in_a_row: dict[str, Array]) -> Cohort:
+    """Those chosen, without clients that have had too many faults in a row in some exchange."""
     if not faults.leaves_out:
         return chosen
-    return _among(chosen, chosen.present & (in_a_row[chosen.ids] < faults.in_a_row))
+    return _among(chosen, chosen.present & ~tired(faults, in_a_row)[chosen.ids])
+
+
+def tired(faults: Faults, in_a_row: dict[str, Array]) -> Array:
+    """[N] who has had too many faults in a row, in one exchange or another, to be asked again."""
+    return functools.reduce(jnp.maximum, in_a_row.values()) >= faults.in_a_row
 
 
 def admit(faults: Faults, local: LocalUpdate, chosen: Cohort, asked: Cohort, heard: Heard, in_a_row: Array) -> Admitted:
@@ -50,7 +56,8 @@ def admit(faults: Faults, local: LocalUpdate, chosen: Cohort, asked: Cohort, hea
         (Why.STEPS, _steps(local, heard.env_steps)),
     ]
     if faults.largest_norm is not None:
-        checks.append((Why.NORM, _squares(heard.uploads, asked.ids) <= faults.largest_norm**2))
+        moved = local.moved(heard.uploads) if local.moved else heard.uploads
+        checks.append((Why.NORM, _squares(moved, asked.ids) <= faults.largest_norm**2))
     if local.possible is not None:
         checks.append((Why.IMPOSSIBLE, jax.vmap(local.possible)(heard.uploads, heard.rows)))
     why = heard.why

@@ -32,7 +32,7 @@ class Clients(NamedTuple):
     key: Key  # where drawn worlds come from
     worlds: Tree  # a stack, or () where they are shared by all seeds or drawn on demand
     memory: Tree  # a stack
-    faults: Array  # [count] int32: faulty exchanges in a row
+    faults: dict[str, Array]  # of every exchange, [count] int32: faults in a row
     scene: Tree = ()  # the world they meet in, where they do
 
     def keeping(self, cohort: Cohort, memory: Tree) -> "Clients":
@@ -130,7 +130,8 @@ class Federation:
         worlds = self.draw(shared, world_key, ids) if self.drawn and self.count <= HELD else ()
         kept = jax.eval_shape(algorithm.memory, jnp.int32(0), key)
         stack = jax.vmap(lambda i: algorithm.memory(i, key))(ids) if jax.tree.leaves(kept) else kept
-        clients = Clients(world_key, worlds, stack, jnp.zeros(ids.shape, jnp.int32))
+        names = [exchange.name for exchange in (*algorithm.opening, *algorithm.exchanges)]
+        clients = Clients(world_key, worlds, stack, {name: jnp.zeros(ids.shape, jnp.int32) for name in names})
         first = trees.take(self.rows(shared, clients, ids[:1]).world, jnp.int32(0))
         return clients._replace(scene=algorithm.scene(first, keys.of(key, "scene")))
 

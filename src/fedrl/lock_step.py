@@ -24,9 +24,13 @@ from fedrl.types import Client, Cohort, Exchange, Server
 class Lifted(NamedTuple):
     """From functions of one client to functions of a stack, as an engine does it."""
 
-    each: Callable  # (function of (common, row), traced=True) -> function of (common, stack)
+    each: Callable  # (function of (common, row)) -> function of (common, stack)
     whole: Callable  # (function of stacks) -> the same, compiled
     repeat: Callable  # (count, (y, carry) -> carry, carry) -> carry
+    outside: Callable | None = (
+        None  # (function of (common, row)) -> function of (common, stack, sound) -> stack, sound:
+    )
+    #                                  for what cannot be compiled; those who fail are not sound any more
 
 
 Work = Callable[[Server, Client, Tree, Cohort, Key], Heard]  # (server, stack of clients, scene, cohort, key)
@@ -87,7 +91,7 @@ def lock_step(exchange: Exchange, lifted: Lifted) -> Work:
 
         def step(y: Array, carry: tuple[Tree, Tree, Array]) -> tuple[Tree, Tree, Array]:
             local, scene, sound = carry
-            seen, scene = act(local, clients, scene, key, y)
+            seen, scene, sound = act(local, clients, scene, key, y, sound)
             direction, local, sound = learn((key, y), (local, seen, clients, steps, sound))
             direction = mix(direction, asked) if mix else direction
             local, sound = apply(y, (local, direction, clients, steps, sound))
@@ -102,19 +106,36 @@ def lock_step(exchange: Exchange, lifted: Lifted) -> Work:
     return work
 
 
-def _acting(exchange: Exchange, lifted: Lifted) -> Callable[[Tree, Client, Tree, Key, Array], tuple[Tree, Tree]]:
-    """(stack of local, clients, scene, key, y) -> stack of seen, scene: all at once where clients meet, else one by one."""
+Act = Callable[[Tree, Client, Tree, Key, Array, Array], tuple[Tree, Tree, Array]]
+
+
+def _acting(exchange: Exchange, lifted: Lifted) -> Act:
+    """(stack of local, clients, scene, key, y, sound) -> stack of seen, scene, sound: all at once where clients meet, else
+    one by one.
+    """
     update = exchange.local
     if update.together:
         meet = lifted.whole(update.sample) if update.traced else update.sample
-        return lambda local, clients, scene, key, y: meet(local, clients, scene, keys.of(key, "scene", y))
+        return lambda local, clients, scene, key, y, sound: (
+            *meet(local, clients, scene, keys.of(key, "scene", y)),
+            sound,
+        )
 
     def alone(common: Any, row: Any) -> Tree:
         (key, y), (local, client) = common, row
         return update.sample(local, client, _address(key, client, y))
 
-    all_alone = lifted.each(alone, update.traced)
-    return lambda local, clients, scene, key, y: (all_alone((key, y), (local, clients)), scene)
+    if update.traced:
+        all_alone = lifted.each(alone)
+        return lambda local, clients, scene, key, y, sound: (all_alone((key, y), (local, clients)), scene, sound)
+    assert lifted.outside is not None, "an engine without simulators has refused this exchange"
+    in_turn = lifted.outside(alone)
+
+    def act(local: Tree, clients: Client, scene: Tree, key: Key, y: Array, sound: Array) -> tuple[Tree, Tree, Array]:
+        seen, sound = in_turn((key, y), (local, clients), sound)
+        return seen, scene, sound
+
+    return act
 
 
 def _address(key: Key, client: Client, y: Array) -> Key:

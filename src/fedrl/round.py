@@ -12,10 +12,11 @@ federation (docs/engines.md says how far it is heeded).
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from fedrl import keys, trees
-from fedrl.admission import Heard, admit, ask
+from fedrl.admission import Heard, admit, ask, tired
 from fedrl.faults import STOP, Faults
 from fedrl.federation import Clients
 from fedrl.keys import Key
@@ -59,12 +60,16 @@ def take_in(
     faults: Faults,
 ) -> tuple[Server, Clients, Metrics]:
     """From what came back to the next server and clients."""
-    admitted = admit(faults, exchange.local, chosen, asked, heard, clients.faults)
+    none = jnp.zeros_like(next(iter(clients.faults.values())))
+    admitted = admit(faults, exchange.local, chosen, asked, heard, clients.faults.get(exchange.name, none))
     cohort = admitted.cohort
     server, seen = server_half(exchange, server, admitted.uploads, cohort, key)
-    after = clients.keeping(cohort, heard.memory)._replace(scene=heard.scene, faults=admitted.in_a_row)
+    counts = {name: admitted.in_a_row if name == exchange.name else n for name, n in clients.faults.items()}
+    after = clients.keeping(cohort, heard.memory)._replace(scene=heard.scene, faults=counts)
     seen |= {"answered": cohort.present.sum(), "env_steps": admitted.env_steps.sum()}
     seen |= {"asked_ids": cohort.ids, "fault_codes": admitted.why}
+    if faults.leaves_out:
+        seen["askable"] = jnp.sum(~tired(faults, clients.faults))
     return server, after, {f"{exchange.name}/{name}": value for name, value in seen.items()}
 
 

@@ -35,6 +35,18 @@ def take(stack: Tree, rows: Array | np.ndarray) -> Tree:
     return jax.tree.map(lambda x: x[rows], stack)
 
 
+def row(stack: Tree, i: int) -> Tree:
+    return jax.tree.map(lambda x: x[i], stack)
+
+
+def stacked(items: list[Tree]) -> Tree:
+    return jax.tree.map(lambda *x: jnp.stack(x), *items)
+
+
+def unstacked(stack: Tree) -> list[Tree]:
+    return [row(stack, i) for i in range(np.shape(jax.tree.leaves(stack)[0])[0])]
+
+
 def put(stack: Tree, rows: Array, values: Tree, where: Array) -> Tree:
     """`stack` with `values` written at `rows`, but only where the mask `where` [rows] holds."""
 

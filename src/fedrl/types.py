@@ -52,6 +52,7 @@ class LocalUpdate(NamedTuple):
     #                         (stack of local, stack of clients, scene, key) -> stack of seen, scene
     most_env_steps: int = 0  # that one local step can take, 0 if not known: an answer that claims more is a fault
     possible: Callable | None = None  # (upload, client) -> whether it can be true; None: whatever is finite
+    moved: Callable | None = None  # (upload, or a stack of them) -> the part whose norm may be limited; None: all of it
 
 
 class Channel(NamedTuple):

@@ -9,11 +9,11 @@ from federations import federation
 from fedrl import keys
 from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.engines.client_work import client_work
-from fedrl.engines.driver import row
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.local.ascent import steps_along
 from fedrl.local.reinforce import reinforce
 from fedrl.records.measure import exact_return
+from fedrl.trees import row
 
 ROUND = keys.of_seed(3)
 

@@ -12,11 +12,18 @@ from engine_runs import frozen_lakes, within
 
 import fedrl
 from fedrl.algorithms.fedavg import pavg
+from fedrl.algorithms.fmarl import fmarl
 from fedrl.engines import processes as module
+from fedrl.engines import worker_process
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
+from fedrl.engines.tasks import Task
+from fedrl.engines.worker import READY
 from fedrl.environments.errors import WorldError
-from fedrl.faults import leave_out, stop
+from fedrl.faults import Why, leave_out, stop
+from fedrl.links.graphs import ring
+from fedrl.local.ascent import steps_along
+from fedrl.local.reinforce import reinforce
 from fedrl.records.measure import sampled_return
 
 pytestmark = pytest.mark.usefixtures("travelling")
@@ -113,6 +120,90 @@ def test_a_worker_that_is_stopped():
     assert late["why"].startswith("it did not answer by the deadline")
     with pytest.raises(ProcessLookupError):
         os.kill(stopped[0], 0)
+
+
+def test_a_worker_that_is_stopped_before_a_long_message():
+    """More than the connection holds: nobody but a thread waits for it to be taken."""
+    place = module.Processes(1)
+    try:
+        assert place.heard.get(timeout=60)[1] == READY
+        (worker,) = place.hands
+        worker.ready = True
+        worker.knows.add(0)
+        os.kill(worker.process.pid, signal.SIGSTOP)
+        place.submit(0, Task(0, b"", "train", b"", b"", bytes(8_000_000)))
+        assert within(20, lambda: place.wait(1.0)) == [(0, Why.LATE)]
+        assert place.hands[0] is not worker
+    finally:
+        place.stop()
+
+
+def closing(how):
+    """Lakes whose environments do something else when they are closed."""
+
+    class Closing(gym.Wrapper):
+        def close(self):
+            how()
+
+    return frozen_lakes(2, lambda client: Closing(gym.make("FrozenLake-v1")))
+
+
+def test_an_environment_that_cannot_be_closed():
+    """The run is there all the same, and the next one is not disturbed."""
+    calls = []  # the federation itself looks at an environment and closes it
+
+    def once_open():
+        calls.append(1)
+        if len(calls) > 1:
+            raise OSError("the lid is stuck")
+
+    with pytest.warns(UserWarning, match="client . close raised OSError: the lid is stuck; fix its close"):
+        run = play(closing(once_open), one_at_a_time(), rounds=1)
+    assert run.rows[-1]["round"] == 1
+    play(lakes(), one_at_a_time(), rounds=1)
+
+
+def test_an_environment_whose_close_hangs(monkeypatch):
+    """Its worker is replaced; the next run need not wait for it."""
+    monkeypatch.setattr(worker_process, "PATIENCE", 1.0)
+    calls = []
+
+    def first_only():
+        calls.append(1)
+        if len(calls) > 1:
+            time.sleep(3600)
+
+    play(closing(first_only), processes(1), rounds=1)
+    pid = module._places[1].hands[0].process.pid
+    play(lakes(), processes(1), rounds=1)
+    assert module._places[1].hands[0].process.pid != pid
+
+
+def test_one_that_raises_among_neighbours():
+    """Clients that go step by step, each with its own simulator: one is left out, and the log says why in each round."""
+    calls = []
+
+    def counting():
+        calls.append(1)
+        raise OSError(f"stuck for the {len(calls)}. time")
+
+    talking = fmarl(
+        steps_along(reinforce(horizon=8, batch=1), eta=0.3, local_steps=1), tau=2, graph=ring(3), epsilon=0.1
+    )
+    with pytest.raises(WorldError, match="client 1: step raised OSError: stuck for the 1. time"):
+        fedrl.train(talking, lakes(counting), rounds=1, engine=one_at_a_time(), measure=sampled_return(1), every=9)
+    run = fedrl.train(
+        talking, lakes(counting), rounds=3, engine=one_at_a_time(), measure=sampled_return(1), every=9,
+        faults=leave_out(in_a_row=9), warn=lambda _: None,
+    )  # fmt: skip
+    train = [who["why"] for row in run.rows[1:] for who in row["left_out"] if who["exchange"] == "train"]
+    assert len(train) == len(set(train)) == 3
+    assert np.isfinite(run.theta).all()
+    assert np.abs(run.theta).max() > 0
+    with pytest.raises(
+        ValueError, match="exchange 'train' goes step by step, .* no deadline can be kept; drop deadline=9"
+    ):
+        fedrl.train(talking, lakes(), rounds=1, engine=processes(1), faults=leave_out(deadline=9))
 
 
 def test_an_abandoned_run_leaves_nothing_behind():

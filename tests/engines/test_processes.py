@@ -255,8 +255,9 @@ print(*(hand.process.pid for hand in processes._places[2].hands), flush=True)
 SLEEP = """
 import time
 from fedrl.engines import processes
-hands = processes._place(2).hands
-assert all(hand.line.recv_bytes() == b"ready" for hand in hands)
+place = processes._place(2)
+hands = place.hands
+assert all(place.heard.get()[1] == b"ready" for hand in hands)
 print(*(hand.process.pid for hand in hands), flush=True)
 time.sleep(60)
 """

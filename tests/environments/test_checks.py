@@ -53,6 +53,14 @@ def step(observation=0, reward=0.0, terminated=False, truncated=False):
 
 
 FAULTS = {
+    "a complex reward": (Discrete(4), 0, step(reward=np.complex64(1j)), "reward is 1j (complex64), wanted one number"),
+    "text in an array": (
+        Discrete(4),
+        0,
+        step(reward=np.array("x")),
+        "reward is array('x', dtype='<U1') (ndarray), wanted",
+    ),
+    "a reward no float can be": (Discrete(4), 0, step(reward=10**400), "wanted one number"),
     "a Discrete out of range": (Discrete(4), 0, step(9), "the observation of step is 9 (int), outside of 0 to 3"),
     "already at reset": (Discrete(4, start=2), 1, None, "the observation of reset is 1 (int), outside of 2 to 5"),
     "a Discrete that is no whole number": (Discrete(4), 0, step(1.5), "1.5 (float), wanted whole numbers"),

@@ -2,6 +2,8 @@
 
 import math
 
+import jax.numpy as jnp
+
 from fedrl import trees
 from fedrl.aggregation.mean import mean
 from fedrl.algorithms.fedavg import Method
@@ -46,6 +48,7 @@ def anchored(
 
         def receive(server: Anchor, displacement: Tree, cohort: Cohort, key: Key) -> tuple[Anchor, Metrics]:
             u = trees.scale(1.0 / (eta * local_steps), displacement)
+            u = trees.where(jnp.any(cohort.present), u, server.u)  # nobody could be asked: nothing is known of it
             theta = trees.add(server.theta, trees.scale(server_step, displacement))
             return Anchor(theta, server.theta, u), {"update_norm": trees.squared_norm(displacement) ** 0.5}
 

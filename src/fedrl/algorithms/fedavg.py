@@ -13,7 +13,7 @@ from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
 from fedrl.local.ascent import steps_along
-from fedrl.local.learner import BuildLearner, Learner, Rule
+from fedrl.local.learner import BuildLearner, Learner, Pooling, Rule
 from fedrl.local.reinforce import reinforce
 from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import Participation, everyone
@@ -81,7 +81,7 @@ def fedavg(
             name="train",
             choose=chooser.choose,
             send=lambda server, client_id: server._replace(selection=chooser.tells(server.selection)),
-            local=_with_report(learns.local, chooser),
+            local=_with_report(learns.local, chooser, learns.pooling),
             combine=lambda uploads, cohort: (
                 learns.pooling.combine(uploads[0], cohort, combine),
                 stack(uploads[1], cohort),
@@ -103,14 +103,14 @@ def fedavg(
     return build
 
 
-def _with_report(local: LocalUpdate, chooser: Selection) -> LocalUpdate:
+def _with_report(local: LocalUpdate, chooser: Selection, pooling: Pooling) -> LocalUpdate:
     """`local`, whose upload also carries what the selection wants to know of the client (one-phase methods)."""
 
     def finish(state: Any, client: Client) -> tuple[Tree, Tree, Array]:
         upload, memory, env_steps = local.finish(state, client)
         return (upload, chooser.rides(state, client._replace(memory=memory))), memory, env_steps
 
-    return local._replace(finish=finish)
+    return local._replace(finish=finish, moved=lambda upload: pooling.displacement(upload[0]))
 
 
 def _beside_report(channel: Channel) -> Channel:
@@ -134,7 +134,7 @@ def warm_up(
             name=f"opening-{number}",
             choose=everyone()(federation),
             send=lambda server, client_id: server._replace(selection=()),
-            local=local,
+            local=local._replace(moved=learner.pooling.displacement),
             combine=lambda uploads, cohort: learner.pooling.combine(uploads, cohort, combine),
             receive=receive,
             channel=channel,

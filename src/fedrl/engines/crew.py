@@ -13,12 +13,13 @@ import jax
 import numpy as np
 
 from fedrl.engines import client_work, wire
-from fedrl.engines.driver import Crew, row
+from fedrl.engines.driver import Crew
 from fedrl.engines.gathering import Answers, Asked
 from fedrl.engines.placement import settled
 from fedrl.engines.tasks import Piece, Task, code_of, tasks
 from fedrl.environments.errors import Diverged, WorldError
 from fedrl.faults import ClientFault, Faults, Why
+from fedrl.trees import row
 from fedrl.types import Exchange
 
 KINDS = {kind.__name__: kind for kind in (WorldError, Diverged)}

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from fedrl import keys, lock_step
@@ -17,13 +16,13 @@ from fedrl.admission import Heard, ask
 from fedrl.engines import client_work
 from fedrl.engines.engine import Engine, Play, State, blank
 from fedrl.engines.gathering import Answers, Asked, gather
+from fedrl.engines.step_by_step import step_by_step
 from fedrl.faults import STOP, Faults
 from fedrl.federation import Federation
 from fedrl.keys import Key
-from fedrl.lock_step import Lifted
 from fedrl.records.left_out import check
 from fedrl.round import take_in
-from fedrl.trees import Tree
+from fedrl.trees import Tree, row, stacked, unstacked
 from fedrl.types import Algorithm, Cohort, Exchange, Metrics, Server
 
 
@@ -47,17 +46,20 @@ def driven(hire: Hire) -> Engine:
         exchanges = (*algorithm.opening, *algorithm.exchanges, measure)
         crew = hire(exchanges, faults)
         halves = {e.name: _compile(e, faults) for e in exchanges}
-        in_step = {e.name: lock_step.lock_step(e, LIFTED) for e in exchanges if lock_step.needed(e)}
+        in_step = {e.name: step_by_step(e, faults) for e in exchanges if lock_step.needed(e)}
         rows_of = jax.jit(lambda clients, ids: federation.rows(shared, clients, ids))
         create = jax.jit(algorithm.init)
         enrol = jax.jit(lambda key: federation.enrol(shared, key, algorithm))
         unmeasured = _unmeasured(measure, federation, shared, faults)
         likes: dict[str, Tree] = {}  # exchange -> shapes of one client's answer
-        told: dict[tuple[str, int, int], str] = {}  # exchange, seed, client -> what was last said of its fault
+        told: dict[tuple[str, int, int, int], str] = {}  # exchange, round, seed, client -> what was said of its fault
         where = {"seed": 0, "round": 0}  # the first seed, and the round that is played
 
-        def explain(exchange: str, seed: int, client: int) -> str:
-            return told.get((exchange, seed, client), "")
+        def explain(exchange: str, round: int, seed: int, client: int) -> str:
+            return told.get((exchange, round, seed, client), "")
+
+        def tell(exchange: str, seed: int, client: int, text: str) -> None:
+            told[exchange, where["round"], seed, client] = text
 
         def choose(exchange: Exchange, state: State, key: Key) -> tuple[Cohort, Asked]:
             key = keys.of(key, exchange.name)
@@ -74,13 +76,12 @@ def driven(hire: Hire) -> Engine:
             scenes = [state.clients.scene for state in states]
             if exchange.name in in_step:
                 meet = in_step[exchange.name]
-                return [meet(a.server, a.rows, scene, a.cohort, a.key) for a, scene in zip(asked, scenes, strict=True)]
-            came = enumerate(zip(asked, crew.perform(exchange, asked), scenes, strict=True))
+                came = enumerate(zip(asked, scenes, strict=True))
+                return [meet(a, scene, partial(tell, exchange.name, seed)) for seed, (a, scene) in came]
+            answers = enumerate(zip(asked, crew.perform(exchange, asked), scenes, strict=True))
             return [
-                gather(
-                    exchange, a, answers, like(exchange, a), scene, faults, partial(_tell, told, exchange.name, seed)
-                )
-                for seed, (a, answers, scene) in came
+                gather(exchange, a, answer, like(exchange, a), scene, faults, partial(tell, exchange.name, seed))
+                for seed, (a, answer, scene) in answers
             ]
 
         def exchange_all(exchange: Exchange, states: list[State], *at: Any) -> tuple[list[State], list[Metrics]]:
@@ -121,6 +122,7 @@ def driven(hire: Hire) -> Engine:
 
         def advance(state: State, first: int, rounds: int) -> tuple[State, Metrics]:
             states, seen = unstacked(state), []
+            told.clear()  # what was said in rounds before is in the log
             for number in range(first, first + rounds):
                 states, metrics = one_round(states, number)
                 seen.append(metrics)
@@ -146,44 +148,12 @@ def _stacks(states: list[State], metrics: list[Metrics]) -> tuple[State, Metrics
     return stacked(states), stacked(metrics)
 
 
-def stacked(items: list) -> Any:
-    return jax.tree.map(lambda *x: jnp.stack(x), *items)
-
-
-def unstacked(stack: Tree) -> list:
-    count = np.shape(jax.tree.leaves(stack)[0])[0]
-    return [row(stack, i) for i in range(count)]
-
-
-def row(stack: Tree, i: int) -> Tree:
-    return jax.tree.map(lambda x: x[i], stack)
-
-
-def _each(function: Callable, traced: bool = True) -> Callable:
-    if traced:
-        return jax.jit(lambda common, stack: jax.lax.map(lambda row: function(common, row), stack))
-    return lambda common, stack: stacked([function(common, item) for item in unstacked(stack)])
-
-
-def _repeat(count: int, body: Callable, carry: Tree) -> Tree:
-    for y in range(count):
-        carry = body(jnp.int32(y), carry)
-    return carry
-
-
-LIFTED = Lifted(_each, jax.jit, _repeat)  # one client after the other, in this process: they wait for each other anyway
-
-
 def _compile(exchange: Exchange, faults: Faults) -> tuple[Any, Any]:
-    def choose(server: Server, in_a_row: Array, key: Key) -> tuple[Cohort, Cohort]:
+    def choose(server: Server, in_a_row: dict[str, Array], key: Key) -> tuple[Cohort, Cohort]:
         chosen = exchange.choose(server, key)
         return chosen, ask(faults, chosen, in_a_row)
 
     return jax.jit(choose), jax.jit(partial(take_in, exchange, faults=faults))
-
-
-def _tell(told: dict[tuple[str, int, int], str], exchange: str, seed: int, client: int, text: str) -> None:
-    told[exchange, seed, client] = text
 
 
 def _unmeasured(measure: Exchange, federation: Federation, shared: Tree, faults: Faults) -> Callable[[State], Metrics]:

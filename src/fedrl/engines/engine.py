@@ -27,7 +27,9 @@ class Play(NamedTuple):
     most: int  # rounds that one call of `advance` may be asked for
     close: Callable[[], None] = lambda: None  # the run is over: simulators and the like may be let go
     kind: str = "exact"  # the same bytes as all exact engines; "vmap" is compared by tolerance
-    explain: Callable[[str, int, int], str] = lambda exchange, seed, client: ""  # what it last said of a client's fault
+    explain: Callable[[str, int, int, int], str] = lambda exchange, round, seed, client: (
+        ""
+    )  # what it said of a client's fault
 
 
 # algorithm, federation, measurement, every how many rounds, what to do about faults (default: stop) -> Play

@@ -17,11 +17,12 @@ from flwr.serverapp import Grid
 
 from fedrl.engines import client_work
 from fedrl.engines.crew import MOST_DEATHS
-from fedrl.engines.driver import Crew, row
+from fedrl.engines.driver import Crew
 from fedrl.engines.flower_faults import CANNOT, by_slot, cannot, checked, lost_thrice, overdue
 from fedrl.engines.flower_messages import about, arrays, clients_of, looked_at, named
 from fedrl.engines.gathering import Answers, Asked, of_seeds
 from fedrl.faults import ClientFault, Faults, Why
+from fedrl.trees import row
 from fedrl.types import Exchange
 
 LOOK = 0.2  # seconds between looks for answers

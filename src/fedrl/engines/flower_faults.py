@@ -10,12 +10,11 @@ import jax
 from flwr.app import ConfigRecord, Error, RecordDict
 
 from fedrl.engines.crew import KINDS, MOST_DEATHS
-from fedrl.engines.driver import row
 from fedrl.engines.flower_messages import tree
 from fedrl.engines.gathering import Answers
 from fedrl.environments.errors import WorldError
 from fedrl.faults import ClientFault, Why
-from fedrl.trees import Tree
+from fedrl.trees import Tree, row
 
 # Flower's codes for what asking again does not mend
 CANNOT = {1: "cannot load fedrl", 2: "cannot start its part", 7: "does not accept the app"}

@@ -18,7 +18,6 @@ from jax import Array
 
 from fedrl.engines import cache, flower_messages
 from fedrl.engines.client_work import ClientWork, client_work
-from fedrl.engines.driver import row, stacked
 from fedrl.engines.flower_faults import said, told
 from fedrl.engines.flower_messages import arrays, clients_of, named, tree
 from fedrl.federation import Clients
@@ -27,6 +26,7 @@ from fedrl.recipes import recipe as recipes
 from fedrl.recipes import running
 from fedrl.records.measure import usual
 from fedrl.rollouts import host
+from fedrl.trees import row, stacked
 from fedrl.types import Client, Cohort, Server
 
 app = ClientApp()

@@ -133,7 +133,7 @@ def _execute(federation: Federation, shared: Tree, together: Callable, in_turn: 
 
 
 def _lifted(together: Callable) -> Lifted:
-    def each(function: Callable, traced: bool = True) -> Callable:
+    def each(function: Callable) -> Callable:
         return lambda common, stack: together(lambda row: function(common, row), stack)
 
     def repeat(count: int, body: Callable, carry: Tree) -> Tree:

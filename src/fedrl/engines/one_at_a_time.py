@@ -9,11 +9,12 @@ import numpy as np
 
 from fedrl.arguments import checked
 from fedrl.engines.client_work import client_work
-from fedrl.engines.driver import Crew, driven, row
+from fedrl.engines.driver import Crew, driven
 from fedrl.engines.engine import Engine, refuse_deadline
 from fedrl.engines.gathering import Answers, Asked, of_seeds, raised
 from fedrl.faults import Faults
 from fedrl.rollouts import host
+from fedrl.trees import row
 from fedrl.types import Exchange
 
 

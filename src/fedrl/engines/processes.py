@@ -6,27 +6,24 @@ Workers are shared by all runs of this process that ask for the same number of t
 import atexit
 import json
 import os
-import socket
 import subprocess
 import sys
 import threading
 from contextlib import suppress
-from multiprocessing import connection
-from multiprocessing.connection import Connection
+from queue import Empty, Queue
 
 from fedrl.arguments import checked
 from fedrl.engines import cache
-from fedrl.engines.clock import Clock
 from fedrl.engines.crew import crew
 from fedrl.engines.driver import driven
 from fedrl.engines.engine import Engine
 from fedrl.engines.tasks import Task
-from fedrl.engines.worker import GOING, HELD, READY, search_path, settings
+from fedrl.engines.worker import FORGOT, GOING, HELD, READY, settings
+from fedrl.engines.worker_process import PATIENCE, Heard, WorkerProcess
 from fedrl.faults import Why
 
 FAILED_STARTS = 5  # in a row, and we stop trying
 LOOK = 1.0  # seconds between looks at whether the processes live, should a connection not say so
-PATIENCE = 5.0  # seconds a worker has to close its simulators when told to stop
 
 
 @checked
@@ -54,7 +51,8 @@ class Processes:
         self.count, self.lock = count, threading.Lock()
         self.settings = json.dumps(settings(max(1, (os.cpu_count() or 1) // count))).encode()
         self.failed_starts = 0
-        self.hands: list[_Hand] = [_start(self.settings) for _ in range(count)]
+        self.heard: Queue[Heard] = Queue()
+        self.hands: list[WorkerProcess] = [WorkerProcess(self.settings, self.heard) for _ in range(count)]
 
     def submit(self, worker: int, task: Task) -> None:
         if not self.hands[worker].alive():
@@ -64,46 +62,63 @@ class Processes:
     def wait(self, deadline: float | None) -> list[tuple[int, bytes | Why]]:
         answers: list[tuple[int, bytes | Why]] = []
         while not answers:
-            busy = {i: hand for i, hand in enumerate(self.hands) if hand.task}
-            speaking = connection.wait([hand.line for hand in busy.values()], min(LOOK, deadline or LOOK))
-            for i, hand in busy.items():
-                if hand.line in speaking or not hand.alive():
-                    answers += self._hear(i, hand)
-                elif hand.clock.late(deadline):
-                    self._replace(i)
-                    answers.append((i, Why.LATE))
+            for hand, word in self._words(min(LOOK, deadline or LOOK)):
+                if hand in self.hands:  # not one that has been replaced
+                    answers += self._hear(self.hands.index(hand), hand, word)
+            for worker, hand in enumerate(self.hands):
+                if hand.stuck_closing():
+                    task = hand.task
+                    self._replace(worker)
+                    if task:
+                        self.hands[worker].take(task)
+                elif hand.task and hand.clock.late(deadline):
+                    self._replace(worker)
+                    answers.append((worker, Why.LATE))
         return answers
 
-    def _hear(self, worker: int, hand: "_Hand") -> list[tuple[int, bytes | Why]]:
+    def _words(self, seconds: float) -> list[Heard]:
+        """What workers have said, after waiting for something for so long."""
+        words = []
+        with suppress(Empty):
+            words.append(self.heard.get(timeout=seconds))
+            while True:
+                words.append(self.heard.get_nowait())
+        for hand in self.hands:
+            if hand.task and not hand.alive():
+                hand.hang_up()  # should its connection not say so: its last words and its end will be heard
+        return words
+
+    def _hear(self, worker: int, hand: WorkerProcess, word: bytes | None) -> list[tuple[int, bytes | Why]]:
         """Its answer; nothing yet if it only says that it is ready or compiling; DIED if it died over its task."""
         task = hand.task
-        assert task is not None
-        try:
-            word = hand.line.recv_bytes()
-        except (EOFError, OSError):
+        if word is None:
             self._replace(worker)
             if hand.ready:
-                return [(worker, Why.DIED)]
+                return [(worker, Why.DIED)] if task else []
             self._count_failed_start(hand)
-            self.hands[worker].take(task)
-            return []
-        if word in (HELD, GOING):
+            if task:
+                self.hands[worker].take(task)
+        elif word == READY:
+            self.failed_starts = 0
+            hand.ready = True
+            if task:
+                hand.take(task)
+        elif word == FORGOT:
+            hand.closing_since = None
+            if hand.clock.held:
+                hand.clock.start(held=True)  # its time to load code begins now
+        elif word in (HELD, GOING):
             hand.clock.turn(held=word == HELD)
-            return []
-        if hand.ready:
+        else:
             hand.task = None
             return [(worker, word)]
-        assert word == READY
-        self.failed_starts = 0
-        hand.ready = True
-        hand.take(task)
         return []
 
     def _replace(self, worker: int) -> None:
         self.hands[worker].end()
-        self.hands[worker] = _start(self.settings)
+        self.hands[worker] = WorkerProcess(self.settings, self.heard)
 
-    def _count_failed_start(self, hand: "_Hand") -> None:
+    def _count_failed_start(self, hand: WorkerProcess) -> None:
         self.failed_starts += 1
         if self.failed_starts >= FAILED_STARTS:
             self.failed_starts = 0
@@ -120,8 +135,7 @@ class Processes:
     def forget(self, run: int) -> None:
         for hand in self.hands:
             if run in hand.knows:
-                hand.say(["forget", run])
-                hand.knows.discard(run)
+                hand.forget(run)
 
     def stop(self) -> None:
         for hand in self.hands:
@@ -130,58 +144,6 @@ class Processes:
             with suppress(subprocess.TimeoutExpired):
                 hand.process.wait(PATIENCE if hand.ready and not hand.task else 0)
             hand.end()
-
-
-class _Hand:
-    """One process, and what we know of it."""
-
-    def __init__(self, process: subprocess.Popen, line: Connection):
-        self.process, self.line = process, line
-        self.ready = False  # has reported for work
-        self.task: Task | None = None
-        self.knows: set[int] = set()  # runs whose code it has
-        self.clock = Clock()  # of its task
-
-    def alive(self) -> bool:
-        return not self.line.closed and self.process.poll() is None
-
-    def take(self, task: Task) -> None:
-        """Begin the task, or keep it until the process has started."""
-        self.task = task
-        self.clock.start(held=not self.ready or task.run not in self.knows)
-        if not self.ready:
-            return
-        if task.run not in self.knows:
-            self.say(["learn", task.run], task.code)
-            self.knows.add(task.run)
-        self.say(["work", task.run, task.exchange], task.structure, task.common, task.rows)
-
-    def say(self, command: list, *parts: bytes) -> None:
-        with suppress(OSError):  # it died: whoever waits for its answer will find out
-            for part in (json.dumps(command).encode(), *parts):
-                self.line.send_bytes(part)
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.line.close()
-
-
-def _start(settings: bytes) -> _Hand:
-    """A new interpreter rather than `multiprocessing`'s: that would import the user's script again, guard or no guard."""
-    ours, theirs = socket.socketpair()
-    with theirs:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "fedrl.engines.worker", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(search_path())},
-            process_group=0,  # so that Ctrl-C reaches the main process only
-        )
-    hand = _Hand(process, Connection(ours.detach()))
-    with suppress(OSError):
-        hand.line.send_bytes(settings)
-    return hand
 
 
 _places: dict[int, Processes] = {}

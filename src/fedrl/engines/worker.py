@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from functools import lru_cache
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -25,10 +24,12 @@ from fedrl.engines.client_work import ClientWork, client_work
 from fedrl.engines.clock import Clock
 from fedrl.environments.errors import WorldError
 from fedrl.rollouts import host
+from fedrl.rollouts.compiling import Compiled, Watch
 from fedrl.types import Exchange
 
 READY = b"ready"
 HELD, GOING = b"held", b"going"  # the clock of a worker's current work (`clock.py`)
+FORGOT = b"forgot"  # a run's simulators are closed
 NUMBERS = (  # JAX's settings that decide numbers, or whether a program is one
     "jax_enable_x64",
     "jax_platforms",
@@ -65,6 +66,7 @@ class Worker:
         self.runs: dict[int, dict[str, ClientWork] | str] = {}
         self.warm: set[tuple[int, str]] = set()
         self.clock = Clock()
+        Watch.turn = lambda held: self.turn(held=held)
 
     def turn(self, *, held: bool) -> None:
         """Hold the clock, or let it go on."""
@@ -77,29 +79,12 @@ class Worker:
         """The exchanges of a run. Code that cannot be loaded is reported when it is first asked for."""
         try:
             exchanges: tuple[Exchange, ...] = cloudpickle.loads(code)
-            self.runs[run] = {exchange.name: client_work(exchange, self._compiled) for exchange in exchanges}
+            self.runs[run] = {exchange.name: client_work(exchange, Compiled) for exchange in exchanges}
         except Exception as error:
             self.runs[run] = (
                 f"a worker cannot load the algorithm's code: {type(error).__name__}: {error}; "
                 "install the module on every machine that works, or define what is needed in the script itself"
             )
-
-    def _compiled(self, function: Callable) -> Callable:
-        """`jax.jit`, whose first call compiles: the clock is held until it returns."""
-        program, first = jax.jit(function), True
-
-        def call(*arguments: Any) -> Any:
-            nonlocal first
-            if not first:
-                return program(*arguments)
-            self.turn(held=True)
-            try:
-                return jax.block_until_ready(program(*arguments))
-            finally:
-                first = False
-                self.turn(held=False)
-
-        return call
 
     def work(self, run: int, exchange: str, structure: bytes, common: Any, rows: bytes) -> bytes:
         """The whole work of some clients, one after the other: a frame of their answers.
@@ -199,6 +184,7 @@ def main(descriptor: int) -> None:
                 answer(worker.work(run, exchange, inbox.get(), inbox.get(), inbox.get()))
             case ["forget", run]:
                 worker.forget(run)
+                answer(FORGOT)
             case ["stop"]:
                 host.close_all()
                 os._exit(0)

@@ -12,7 +12,7 @@ from fedrl.environments.spaces import Description, bounds
 HUGE = 1e9  # rewards beyond this size are most likely a mistake; no critic learns from them as they are
 NEXT_MOVE = "fix the environment or leave the client out"
 
-NUMBERS = (float, int, np.number, np.bool_)
+LARGEST = int(np.finfo(np.float64).max)  # a whole number beyond it is no float
 FLAGS = (bool, np.bool_)
 
 Fault = Callable[[Sequence[Any]], str | None]  # (observations) -> what is wrong with the first, None if all are right
@@ -55,8 +55,9 @@ def check_observations(fault: Fault, client_id: int, copies: Sequence[int], call
 
 def reward_number(client_id: int, copy: int, value: Any) -> float:
     """The reward as a float; an array is refused even if it holds but one number."""
-    if isinstance(value, NUMBERS) or getattr(value, "shape", None) == ():
-        return float(value)
+    number = value.item() if getattr(value, "shape", None) == () else value
+    if isinstance(number, float | int) and not (isinstance(number, int) and abs(number) > LARGEST):
+        return float(number)
     raise WorldError(
         f"client {client_id}, copy {copy}: reward is {_shown(value)}, wanted one number; "
         "let step return float(...), or leave the client out"

@@ -194,7 +194,7 @@ def _blaming(client_id: int, call: str) -> Iterator[None]:
         yield
     except WorldError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise WorldError(
             f"client {client_id}: {call} raised {type(error).__name__}: {error}; fix it or leave the client out"
         ) from error

@@ -104,8 +104,10 @@ class Copies:
         came = self._advance(stepped, actions)
         reward, done, cut = (np.stack(x) for x in zip(*came, strict=True))
         seen = np.stack([self._seen[copy] for copy in stepped])
-        checks.check_finite_rows(0, rows, seen, reward)
-        checks.warn_of_size(0, reward, self._warned)
+        if not (np.isfinite(seen).all() and np.isfinite(reward).all()):
+            for client_id in range(len(self._agents)):
+                checks.check_finite_rows(client_id, rows, seen[:, client_id], reward[:, client_id])
+        checks.warn_of_size(int(np.abs(reward).max(axis=0).argmax()), reward, self._warned)
         return seen, reward, done, cut
 
     def where(self) -> Epoch:
@@ -165,6 +167,13 @@ class Copies:
                 late += isinstance(error, Late)
                 if late == MOST_LATE:
                     break
+            except WorldError:
+                raise
+            except Exception as error:
+                doing = "reset" if actions is None else "step"
+                raise WorldError(
+                    f"copy {copy} of the environment: {doing} raised {type(error).__name__}: {error}; fix the environment"
+                ) from error
         steps = len(self._taken[copy])
         raise WorldError(
             f"the process of copy {copy} died {deaths} times in a row after {steps} steps of the epoch with seed "

@@ -29,7 +29,7 @@ class Journal:
         ledger: Ledger,
         keep: Callable[[State], Tree] | None,
         check: Check,
-        listed: Callable[[Metrics], Row],
+        listed: Callable[[int, Metrics], Row],
         warn: Callable[[str], None],
     ):
         self.folder = Path(out) if out else None
@@ -63,7 +63,7 @@ class Journal:
                 return found
         metrics = jax.device_get(opening | play.measure(state))
         self.check(0, metrics)
-        self._add(self.ledger.row(0, metrics) | self.listed(metrics))
+        self._add(self.ledger.row(0, metrics) | self.listed(0, metrics))
         self._keep(0, state)
         return Checkpoint(state, 0, self._synced())
 
@@ -74,7 +74,7 @@ class Journal:
             of_round = {name: value[:, i] for name, value in metrics.items()}
             last = final if i == count - 1 else {}
             row = self.ledger.row(done + i + 1, of_round | last)
-            self._add(row | self.listed(of_round | last))
+            self._add(row | self.listed(done + i + 1, of_round | last))
         if "return" in self.rows[-1]:
             self._keep(done + count, state)
         return Checkpoint(state, done + count, self._synced())

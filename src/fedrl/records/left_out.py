@@ -10,7 +10,8 @@ from fedrl.faults import WORDS, Faults, Why
 from fedrl.types import Metrics
 
 IDS, CODES = "/asked_ids", "/fault_codes"  # of an exchange's metrics, both [seeds, clients asked]
-Explain = Callable[[str, int, int], str]  # (exchange, seed, client) -> what the engine said of its fault
+ASKABLE = "/askable"  # [seeds] how many clients of the whole federation may still be asked
+Explain = Callable[[str, int, int, int], str]  # (exchange, round, seed, client) -> what the engine said of its fault
 
 
 class Absent(NamedTuple):
@@ -30,7 +31,7 @@ def absent(metrics: Metrics) -> Iterator[Absent]:
                 yield Absent(exchange, seed, int(ids[seed, slot]), Why(int(codes[seed, slot])))
 
 
-def listed(metrics: Metrics, first_seed: int, explain: Explain) -> dict[str, Any]:
+def listed(round: int, metrics: Metrics, first_seed: int, explain: Explain) -> dict[str, Any]:
     """The fields of a row of the log: `left_out` for faults of this round, `not_asked` for those who have had too many."""
     found = list(absent(metrics))
     faulty = [one for one in found if one.why != Why.NOT_ASKED]
@@ -38,7 +39,12 @@ def listed(metrics: Metrics, first_seed: int, explain: Explain) -> dict[str, Any
     row: dict[str, Any] = {}
     if faulty:
         row["left_out"] = [
-            {"exchange": one.exchange, "seed": first_seed + one.seed, "client": one.client, "why": _why(one, explain)}
+            {
+                "exchange": one.exchange,
+                "seed": first_seed + one.seed,
+                "client": one.client,
+                "why": _why(one, round, explain),
+            }
             for one in faulty
         ]
     if silent:
@@ -55,7 +61,11 @@ def warning(round: int, left_out: list[dict[str, Any]]) -> str:
 
 
 def check(faults: Faults, round: int, metrics: Metrics, first_seed: int, explain: Explain) -> None:
-    """Raise if a round must not count: by the first fault under `stop`, below the quorum under `leave_out`."""
+    """Raise if a round must not count: by the first fault under `stop`, below the quorum under `leave_out`.
+
+    An exchange for which only clients were drawn that are not asked any more changes nothing, so it may pass, as long as
+    others are left in the federation.
+    """
     found = list(absent(metrics))
     for exchange in dict.fromkeys(one.exchange for one in found):
         missing = [one for one in found if one.exchange == exchange]
@@ -63,17 +73,18 @@ def check(faults: Faults, round: int, metrics: Metrics, first_seed: int, explain
             of_seed = [one for one in missing if one.seed == seed]
             counted = int(np.asarray(metrics[f"{exchange}/answered"])[seed])
             asked = counted + len(of_seed)
+            passes = all(one.why == Why.NOT_ASKED for one in of_seed) and not counted
+            if passes and np.asarray(metrics[exchange + ASKABLE])[seed] > 0:
+                continue
             if counted < faults.needed(asked):
                 where = f"round {round}, exchange {exchange!r}, seed {first_seed + seed}"
-                raise _refusal(faults, where, of_seed, counted, asked, explain)
+                first = min(of_seed, key=lambda one: one.why == Why.NOT_ASKED)  # a fault of now, if there is one
+                what = f"{where}: client {first.client}: {_why(first, round, explain)}"
+                raise _refusal(faults, what, first.why, counted, asked)
 
 
-def _refusal(
-    faults: Faults, where: str, missing: list[Absent], counted: int, asked: int, explain: Explain
-) -> WorldError:
-    first = min(missing, key=lambda one: one.why == Why.NOT_ASKED)  # a fault of now, if there is one
-    diverged = first.why in (Why.NOT_FINITE, Why.MEMORY)
-    what = f"{where}: client {first.client}: {_why(first, explain)}"
+def _refusal(faults: Faults, what: str, why: Why, counted: int, asked: int) -> WorldError:
+    diverged = why in (Why.NOT_FINITE, Why.MEMORY)
     if not faults.leaves_out:
         mend = "take smaller steps or clip the gradient" if diverged else "fix this client"
         text = f"{what}; {mend}, or go on without such clients: faults=leave_out()"
@@ -81,9 +92,12 @@ def _refusal(
     text = f"{what}; {counted} of {asked} clients are left, the quorum is {faults.needed(asked)}"
     if counted == 0 and diverged:
         return Diverged(f"{text}; take smaller steps or clip the gradient")
-    return WorldError(f"{text}; the rounds before are kept: fix these clients or lower the quorum, then resume")
+    again = (
+        f"ask them again with in_a_row={faults.in_a_row + 1} or more" if why == Why.NOT_ASKED else "fix these clients"
+    )
+    return WorldError(f"{text}; the rounds before are kept: {again} or lower the quorum, then resume")
 
 
-def _why(one: Absent, explain: Explain) -> str:
-    told = explain(one.exchange, one.seed, one.client).strip().splitlines() if one.why >= Why.RAISED else []
+def _why(one: Absent, round: int, explain: Explain) -> str:
+    told = explain(one.exchange, round, one.seed, one.client).strip().splitlines() if one.why >= Why.RAISED else []
     return f"{WORDS[one.why]} ({told[0]})" if told else WORDS[one.why]

@@ -142,12 +142,15 @@ def _returned(server: Any, returns: Array, cohort: Cohort, key: Key) -> tuple[An
 
 
 def measuring(algorithm: Algorithm, local: LocalUpdate, choose: Choose, receive: Callable = _returned) -> Exchange:
-    """The exchange in which clients look at what the server would answer; `receive` leaves the server as it was."""
+    """The exchange in which clients look at what the server would answer; `receive` leaves the server as it was.
+
+    Returns move nothing, so a limit on the norm of uploads is not for them.
+    """
     return Exchange(
         name="measure",
         choose=choose,
         send=lambda server, client_id: algorithm.answer(server),
-        local=local,
+        local=local._replace(moved=lambda returned: ()),
         combine=stack,
         receive=receive,
         channel=plain,

@@ -23,6 +23,7 @@ COUNTS = (
     "/env_steps",
     left_out.IDS,
     left_out.CODES,
+    left_out.ASKABLE,
 )  # metrics of every exchange that are no part of a row
 
 Row = dict[str, Any]

@@ -4,6 +4,7 @@ A process opens a client's simulator once and keeps it; every roll-out begins ne
 to the next and a roll-out repeated elsewhere gives the same bytes.
 """
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,7 @@ from fedrl import keys
 from fedrl.environments.errors import WorldError, check_parameters
 from fedrl.environments.protocol import Host, Simulator
 from fedrl.keys import Key
+from fedrl.rollouts.compiling import Compiled
 from fedrl.rollouts.episodes import MOST_STEPS, Sampler, Trajectory, shapes
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
@@ -26,8 +28,8 @@ def rollout(environment: Host, policy: Policy, *, horizon: int, batch: int, rest
     """The sampler of a host environment; `restart` as in `sampler`."""
     act = act_of(policy)
     draws = -(-horizon // policy.hold)
-    noise = jax.jit(lambda key: policy.noise(keys.of(key, "act"), (draws * batch,)))
-    seeds = jax.jit(lambda key: jax.random.bits(keys.of(key, "reset"), (horizon + 1, batch, 2)))
+    noise = Compiled(lambda key: policy.noise(keys.of(key, "act"), (draws * batch,)))
+    seeds = Compiled(lambda key: jax.random.bits(keys.of(key, "reset"), (horizon + 1, batch, 2)))
 
     def sample(theta: Tree, client: Client, key: Key) -> Trajectory:
         theta = jax.tree.map(np.asarray, theta)
@@ -98,7 +100,7 @@ def act_of(policy: Policy) -> Callable:
     if policy.host:
         return policy.host
 
-    @jax.jit
+    @Compiled
     def both(theta: Tree, obs: Any, noise: Any) -> tuple[Any, Any]:
         acting = policy.prepare(theta)
         choice = jax.vmap(lambda o, n: policy.sample(acting, o, n))(obs, noise)
@@ -118,14 +120,24 @@ def opened(environment: Host, who: int, world: Any, copies: int, purpose: int = 
         _open.move_to_end(place)
         return _open[place][2]
     if place in _open:
-        _open.pop(place)[2].close()
+        _close(who, _open.pop(place)[2])
     _open[place] = (environment, stamp, environment.open(who, world, copies))
     if len(_open) > MOST_OPEN:
-        _open.popitem(last=False)[1][2].close()
+        (_, longest_ago, *_), (_, _, simulator) = _open.popitem(last=False)
+        _close(longest_ago, simulator)
     return _open[place][2]
 
 
 def close_all() -> None:
     """Close every simulator of this process."""
     while _open:
-        _open.popitem()[1][2].close()
+        (_, who, *_), (_, _, simulator) = _open.popitem()
+        _close(who, simulator)
+
+
+def _close(who: int, simulator: Simulator) -> None:
+    """Its work is done, so a simulator that cannot be closed is no reason to lose the run."""
+    try:
+        simulator.close()
+    except Exception as error:
+        warnings.warn(f"client {who}: close raised {type(error).__name__}: {error}; fix its close()", stacklevel=2)

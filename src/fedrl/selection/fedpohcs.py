@@ -21,6 +21,7 @@ from fedrl.trees import Tree
 from fedrl.types import Client, Cohort, Metrics
 
 MAX_DIMENSIONS = 300  # of a state
+NEW, FAILED = -1, -2  # ages of clients without a report: never asked, or asked in vain
 
 
 class Visited(NamedTuple):
@@ -35,7 +36,7 @@ class Filed(NamedTuple):
 
     luck: Key
     reports: Visited  # [N, M] the last of each client
-    age: Array  # [N] rounds since then; -1: none yet
+    age: Array  # [N] rounds since then, or NEW or FAILED
 
 
 @checked
@@ -103,18 +104,21 @@ def fedpohcs(
             alone = Client(jnp.int32(0), (), (), learner.memory(jnp.int32(0), key))
             one = jax.eval_shape(lambda: tell(learner.init(key), alone, secret(key)))
             nothing = jax.tree.map(lambda x: jnp.zeros((federation.count, *x.shape), x.dtype), one)
-            return Filed(key, nothing, jnp.full((federation.count,), -1, jnp.int32))
+            return Filed(key, nothing, jnp.full((federation.count,), NEW, jnp.int32))
 
         def choose(server: Any, key: Key) -> Cohort:
             state: Filed = server.selection
             asked = draw.candidates(state.luck, server.round)
-            known = state.age[asked.ids] >= 0
-            score = deltas(trees.take(state.reports, asked.ids), jnp.where(known, asked.weight, 0.0))
-            return cohort(federation, draw.best(state.luck, server.round, asked, jnp.where(known, score, jnp.inf)))
+            age = state.age[asked.ids]
+            score = deltas(trees.take(state.reports, asked.ids), jnp.where(age >= 0, asked.weight, 0.0))
+            score = jnp.where(age >= 0, score, jnp.where(age == NEW, jnp.inf, -jnp.inf))
+            return cohort(federation, draw.best(state.luck, server.round, asked, score))
 
         def file(state: Filed, reports: Visited, asked: Cohort) -> Filed:
+            """Those who have failed before they ever reported come last from now on, instead of first."""
             older = jnp.where(state.age < 0, state.age, state.age + 1)
-            age = trees.put(older, asked.ids, jnp.zeros_like(asked.ids), asked.present)
+            tried = jnp.where(older[asked.ids] < 0, jnp.full_like(asked.ids, FAILED), older[asked.ids])
+            age = older.at[asked.ids].set(jnp.where(asked.present, jnp.zeros_like(asked.ids), tried))
             return Filed(state.luck, trees.put(state.reports, asked.ids, reports, asked.present), age)
 
         return Selection(
