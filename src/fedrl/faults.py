@@ -82,7 +82,7 @@ def leave_out(
 ) -> Faults:
     """A client with a fault does not count in that exchange; the others go on, with their weights renormalised.
 
-    After `in_a_row` faulty exchanges in a row a client is not asked again. With fewer than `quorum` clients left in an
+    After `in_a_row` faults in a row in the same exchange a client is not asked again. With fewer than `quorum` clients left in an
     exchange (a count, or as a float a share of the cohort) the run stops, with a checkpoint of the round before. `deadline`
     and `largest_norm` are as in `stop`.
     """

@@ -157,7 +157,7 @@ def test_an_environment_that_cannot_be_closed():
         if len(calls) > 1:
             raise OSError("the lid is stuck")
 
-    with pytest.warns(UserWarning, match="client . close raised OSError: the lid is stuck; fix its close"):
+    with pytest.warns(UserWarning, match="client .: close raised OSError: the lid is stuck; fix its close"):
         run = play(closing(once_open), one_at_a_time(), rounds=1)
     assert run.rows[-1]["round"] == 1
     play(lakes(), one_at_a_time(), rounds=1)
