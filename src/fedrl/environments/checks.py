@@ -96,15 +96,23 @@ def check_finite_rows(
     check_finite(client_id, placed(observations), None if rewards is None else placed(rewards))
 
 
-def warn_of_size(client_id: int, rewards: np.ndarray, warned: set[str]) -> None:
+class Once:
+    """Whether a thing has been said yet. An object and no set, as it is no part of what a run is, though it changes."""
+
+    def __init__(self) -> None:
+        self.said = False
+
+
+def warn_of_size(client_id: int, rewards: np.ndarray, warned: Once) -> None:
     """Warn of rewards beyond 1e9, once for each `warned`."""
     largest = float(np.abs(rewards).max(initial=0.0))
-    if not largest > HUGE or "reward" in warned:
+    if not largest > HUGE or warned.said:
         return
-    warned.add("reward")
+    warned.said = True
     warnings.warn(
-        f"client {client_id}: a reward of size {largest:.3g}, beyond {HUGE:.0e}: no critic learns from such numbers; "
-        "scale rewards in the environment (gymnasium.wrappers.TransformReward) or learn with filter_rewards=True",
+        f"client {client_id}: a reward of size {largest:.3g}, beyond {HUGE:.0e}: most likely a mistake, and no critic "
+        "learns from such numbers as they are; scale rewards in the environment (gymnasium.wrappers.TransformReward), "
+        "unless the learner filters them already",
         stacklevel=2,
     )
 

@@ -56,7 +56,7 @@ def gymnasium(
     wanted = described(first.observation_space, first.action_space, 0, rescale)
     shown = {"observation": first.observation_space, "action": first.action_space}
     first.close()
-    warned: set[str] = set()
+    warned = checks.Once()
 
     def copy_of(client_id: int) -> gym.Env:
         env = _made(make_env, client_id)
@@ -88,7 +88,7 @@ def gymnasium(
 class Copies:
     """The `Simulator` of one client: environments stepped one after the other."""
 
-    def __init__(self, client_id: int, envs: list[gym.Env], rescale: bool, warned: set[str]) -> None:
+    def __init__(self, client_id: int, envs: list[gym.Env], rescale: bool, warned: checks.Once) -> None:
         self.client_id, self.envs, self.warned = client_id, envs, warned
         spaces_of = envs[0].observation_space, envs[0].action_space
         self.observations, self.actions = described(*spaces_of, client_id, rescale)
