@@ -1,7 +1,7 @@
 """A finished run: what `fedrl.train` returns, and what `fedrl.load` brings back from its folder."""
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from safetensors import SafetensorError
@@ -24,12 +24,14 @@ class Run(NamedTuple):
     folder: Path | None
     saved: SavedPolicy
 
-    def policy(self, client: int | None = None, seed: int = 0, deterministic: bool = True) -> Act:
+    def policy(self, client: int | None = None, seed: int = 0, deterministic: bool = True, **spaces: Any) -> Act:
         """What was learnt, as a function of NumPy observations: `action = run.policy()(observation)`, one or many.
 
         `client` None acts as a client does that was never in the federation. `seed` counts the run's seeds from 0.
+        A policy that is not `deterministic` draws its actions; noise that was held for several steps in training is held
+        for as many calls. `observation_space=` and `action_space=` as `SavedPolicy.policy` says.
         """
-        return self.saved.policy(client, seed, deterministic)
+        return self.saved.policy(client, seed, deterministic, **spaces)
 
     def returns_by_client(self) -> np.ndarray:
         """Mean final return of each client over the seeds."""

@@ -107,9 +107,10 @@ class Journal:
         shared = jax.tree.leaves(state.server)  # none where every client keeps its own parameters
         theta = jax.vmap(algorithm.answer)(state.server) if shared else state.clients.memory
         returns = returns_of(jax.device_get(play.measure(state)))
+        rounds = {"rounds": str(self.rows[-1]["round"])}
         if self.folder:
-            save_tree(self.folder / "policy.safetensors", *content)
-            save_tree(self.folder / "returns.safetensors", {"returns": returns})
+            save_tree(self.folder / "policy.safetensors", content.tensors, content.header | rounds)
+            save_tree(self.folder / "returns.safetensors", {"returns": returns}, rounds)
         tensors = {name: np.asarray(leaf) for name, leaf in named_leaves(content.tensors).items()}
-        policy = from_parts(tensors, content.header, "this run")
+        policy = from_parts(tensors, content.header | rounds, "this run")
         return Run(self.rows, jax.tree.map(np.asarray, theta), returns, self.folder, policy)
