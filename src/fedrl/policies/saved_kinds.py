@@ -50,7 +50,7 @@ def multi_categorical(about: dict[str, Any], arrays: Arrays) -> Actor:
 
 
 def gaussian(about: dict[str, Any], arrays: Arrays) -> Actor:
-    """Noise stays the same for "noise_held_for" calls with as many observations, as it does for so many steps in training."""
+    """Noise stays the same for "noise_held_for" calls with as many observations, as for so many steps in training."""
     layers, spread = _layers(arrays, "layers/"), np.exp(arrays["log_std"])
     hold = about.get("noise_held_for", 1)
     held: dict[int, tuple[int, np.ndarray]] = {}  # by how many observations: uses left, noise

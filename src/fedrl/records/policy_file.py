@@ -17,10 +17,11 @@ Tensors have a leading seed axis; those under "clients/" a client axis after it.
     rounds           how many were played
 
 An entry of an observation x that comes from a "rescaled" box with two bounds below 1e30 is first mapped to [-1, 1]:
-2 (x - low) / (high - low) - 1, or 2 (x - low) where the two are equal. Where there is a "filter", x is then (x - mean) / spread, clipped to ± its "clip"; spread is
-sqrt(squares / (total - 1)) + epsilon where total > 1, and 1 before that, when total is 0 or 1. Then the policy of its kind
-acts: "tanh" between the layers, x @ kernel + bias in each. Actions for a "rescaled" box are clipped to [-1, 1] and mapped
-back, low + (a + 1) / 2 (high - low); for all boxes they are then clipped to low and high.
+2 (x - low) / (high - low) - 1, or 2 (x - low) where the two are equal. Where there is a "filter", x is then
+(x - mean) / spread, clipped to ± its "clip"; spread is sqrt(squares / (total - 1)) + epsilon where total > 1, and 1 before
+that, when total is 0 or 1. Then the policy of its kind acts: "tanh" between the layers, x @ kernel + bias in each. Actions
+for a "rescaled" box are clipped to [-1, 1] and mapped back, low + (a + 1) / 2 (high - low); for all boxes they are then
+clipped to low and high.
 """
 
 import json
