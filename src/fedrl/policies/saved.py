@@ -148,7 +148,9 @@ def read(path: str | Path) -> SavedPolicy:
             tensors = {name: file.get_tensor(name) for name in (file.keys() if acts else ())}
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist; a run writes it when it is finished") from None
-    except SafetensorError as error:
+    except OSError as error:
+        raise ValueError(f"cannot read {path} ({error}), wanted a policy's file; use another copy") from None
+    except (SafetensorError, json.JSONDecodeError) as error:
         raise ValueError(f"{path} is not a whole safetensors file ({error}); use another copy") from None
     return from_parts(tensors, header, str(path))
 
