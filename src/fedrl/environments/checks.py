@@ -15,7 +15,9 @@ NEXT_MOVE = "fix the environment or leave the client out"
 NUMBERS = (float, int, np.number, np.bool_)
 FLAGS = (bool, np.bool_)
 
-Fault = Callable[[Sequence[Any]], str | None]  # (observations) -> what is wrong with the first, None if all are right
+Fault = Callable[
+    [Sequence[Any] | np.ndarray], str | None
+]  # (observations) -> what is wrong with the first, None if all are right
 
 
 def observation_fault(description: Description) -> Fault:
@@ -120,7 +122,7 @@ def warn_of_size(client_id: int, rewards: np.ndarray, warned: Once) -> None:
 def _numbers(low: np.ndarray, high: np.ndarray, kinds: str, otherwise: str) -> Fault:
     shape = np.shape(low)
 
-    def fault(values: Sequence[Any]) -> str | None:
+    def fault(values: Sequence[Any] | np.ndarray) -> str | None:
         try:
             array = np.asarray(values)
         except ValueError:  # ragged
@@ -140,7 +142,7 @@ def _entries(inner: dict[Any, Fault], kind: Any) -> Fault:
     """Of a Dict by name, or of a Tuple by place."""
     names = set(inner)
 
-    def fault(values: Sequence[Any]) -> str | None:
+    def fault(values: Sequence[Any] | np.ndarray) -> str | None:
         for value in values:
             if not isinstance(value, kind) or set(value if isinstance(value, Mapping) else range(len(value))) != names:
                 return f"{_shown(value)}, wanted the entries {', '.join(map(repr, inner))}"

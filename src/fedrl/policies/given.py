@@ -8,10 +8,11 @@ import numpy as np
 from fedrl.environments.checks import Fault
 from fedrl.environments.spaces import Description
 
+Many = Sequence[Any] | np.ndarray
 HOW = "pass one observation, a list of them, or arrays with a leading axis as gymnasium.vector gives them"
 
 
-def rows_of(description: Description, fault: Fault, given: Any) -> tuple[Sequence[Any], bool]:
+def rows_of(description: Description, fault: Fault, given: Any) -> tuple[Many, bool]:
     """The observations in `given`, and whether it was but one; a `ValueError` says what came and what was wanted."""
     said = fault([given])
     if said is None:
@@ -32,19 +33,20 @@ def check_finite(seen: np.ndarray) -> None:
         raise ValueError("an observation holds NaN or infinity, wanted finite numbers; look at where it comes from")
 
 
-def _several(description: Description, given: Any) -> Sequence[Any] | None:
+def _several(description: Description, given: Any) -> Many | None:
     """`given` taken as many observations, None if it cannot be: a list of them, or stacked entry by entry."""
     if description["type"] not in ("dict", "tuple"):
         return _array(description, given)
     stacked = _unstacked(description, given)
     if stacked is not None:
         return stacked
-    return given if isinstance(given, list | tuple | np.ndarray) and np.ndim(given) != 0 else None
+    return given if isinstance(given, list | tuple) or getattr(given, "ndim", 0) else None
 
 
-def _unstacked(description: Description, stacked: Any) -> Sequence[Any] | None:
+def _unstacked(description: Description, stacked: Any) -> Many | None:
     """The observations whose entries `stacked` has one above the other: a dict of arrays, a tuple of arrays."""
-    kind, parts = description["type"], description.get("spaces")
+    kind = description["type"]
+    parts: Any = description.get("spaces")
     if kind == "dict":
         if not isinstance(stacked, Mapping) or set(stacked) != set(parts):
             return None

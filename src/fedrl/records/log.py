@@ -78,7 +78,8 @@ def read(path: str | Path, size: int | None = None) -> list[dict[str, Any]]:
             if number == len(lines) and not line.endswith(b"\n") and (number > 1 or line.startswith(b"{")):
                 break
             raise ValueError(
-                f"{path}, line {number}: wanted one JSON object, a round's row, got {line[:40]!r} ({error}); use a copy"
+                f"{path}, line {number}: wanted one JSON object, a round's row, got {line[:40]!r} ({error}); "
+                "use another copy"
             ) from None
         rows.append(row)
     return rows

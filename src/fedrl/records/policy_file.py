@@ -104,8 +104,9 @@ def _spaces(federation: Federation) -> dict[str, Any]:
 def _spaces_of(federation: Federation, client: int) -> tuple[Any, Any]:
     """A client's spaces with its own bounds, which its simulator knows; None where it does not open."""
     world = jax.tree.map(lambda x: np.asarray(x)[client], federation.worlds)
+    host: Any = federation.environment
     try:
-        simulator: Any = federation.environment.open(client, world, 1)
+        simulator = host.open(client, world, 1)
     except WorldError:  # a client that training left out
         return None, None
     simulator.close()
