@@ -26,14 +26,24 @@ class Run(NamedTuple):
     folder: Path | None
     saved: SavedPolicy
 
-    def policy(self, client: int | None = None, seed: int = 0, deterministic: bool = True, **spaces: Any) -> Act:
+    def policy(
+        self,
+        client: int | None = None,
+        seed: int = 0,
+        deterministic: bool = True,
+        *,
+        observation_space: Any = None,
+        action_space: Any = None,
+    ) -> Act:
         """What was learnt, as a function of NumPy observations: `action = run.policy()(observation)`, one or many.
 
         `client` None acts as a client does that was never in the federation. `seed` counts the run's seeds from 0.
         A policy that is not `deterministic` draws its actions; noise that was held for several steps in training is held
-        for as many calls. `observation_space=` and `action_space=` as `SavedPolicy.policy` says.
+        for as many calls. `observation_space` and `action_space` are for a new client where clients' bounds differ.
         """
-        return self.saved.policy(client, seed, deterministic, **spaces)
+        return self.saved.policy(
+            client, seed, deterministic, observation_space=observation_space, action_space=action_space
+        )
 
     def returns_by_client(self) -> np.ndarray:
         """Mean final return of each client over the seeds."""
