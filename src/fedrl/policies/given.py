@@ -40,7 +40,8 @@ def _several(description: Description, given: Any) -> Many | None:
     stacked = _unstacked(description, given)
     if stacked is not None:
         return stacked
-    return given if isinstance(given, list | tuple) or getattr(given, "ndim", 0) else None
+    listed = isinstance(given, list | tuple) or (isinstance(given, np.ndarray) and given.ndim > 0)
+    return given if listed else None
 
 
 def _unstacked(description: Description, stacked: Any) -> Many | None:
