@@ -23,7 +23,9 @@ def policy(path, seed):
 
     def act(x):
         if moments:
-            spread = np.sqrt(moments["squares"] / (moments["total"] - 1)) + kind["filter"]["epsilon"]
+            spread = 1.0
+            if moments["total"] > 1:
+                spread = np.sqrt(moments["squares"] / (moments["total"] - 1)) + kind["filter"]["epsilon"]
             x = np.clip((x - moments["mean"]) / spread, -kind["filter"]["clip"], kind["filter"]["clip"])
         for i in range(last + 1):
             layer = f"{'layers/' * gaussian}{i}"

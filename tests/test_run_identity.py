@@ -11,47 +11,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from federations import federation
+from small_runs import METHOD, WHERE, as_of_an_earlier_version, contents, refused, stepping, train
 
 import fedrl
-from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.cli import errors
 from fedrl.cli.app import app
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax
+from fedrl.recipes import running
 from fedrl.records import folder, log
 from fedrl.records.folder import claim, read_config
 from fedrl.records.measure import exact_return, sampled_return
 
-WHERE = federation(3)
 OTHER_WORLDS = fedrl.Federation(WHERE.environment, WHERE.worlds._replace(reward=WHERE.worlds.reward * 2))
-
-
-def stepping(**changes):
-    return fedavg(steps_along(reinforce(horizon=4), **({"eta": 0.1, "local_steps": 1} | changes)))
-
-
-METHOD = stepping()
-
-
-def train(out: Path, method=METHOD, where=WHERE, **options) -> fedrl.Run:
-    return fedrl.train(method, where, **({"rounds": 2, "out": out, "warn": pytest.fail} | options))
-
-
-def contents(folder: Path) -> dict:
-    return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
-
-
-def refused(out: Path, *arguments, **options) -> str:
-    before = contents(out)
-    with pytest.raises(ValueError, match=re.escape(str(out))) as caught:
-        train(out, *arguments, **options)
-    assert contents(out) == before
-    assert "\n" not in str(caught.value)
-    return str(caught.value)
 
 
 @pytest.fixture(scope="module")
@@ -116,11 +90,6 @@ def test_other_versions_warn(again):
     assert "eta is 0.1 there, 5.0 here" in refused(again, stepping(eta=5.0), rounds=3)
 
 
-def as_of_an_earlier_version(folder: Path, seeds: str = '{"first": 0, "count": 1}') -> None:
-    (folder / "run.toml").unlink()
-    (folder / "seeds.json").write_text(seeds)
-
-
 def test_a_folder_of_an_earlier_version_goes_on_with_a_warning(again):
     as_of_an_earlier_version(again)
     warned: list[str] = []
@@ -131,26 +100,9 @@ def test_a_folder_of_an_earlier_version_goes_on_with_a_warning(again):
     assert "holds a run of 1 seeds from 0 on, 2 from 5 on were asked for" in refused(again, seed=5, seeds=2)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"first": 0}', '{"first": null, "count": 1}', "\0\0"])
-def test_damaged_seeds(again, text):
-    as_of_an_earlier_version(again, text)
-    assert "seeds.json is damaged" in refused(again)
-
-
 def test_a_log_that_nobody_accounts_for_is_left_alone(tmp_path):
     (tmp_path / "log.jsonl").write_text('{"round": 0}\n')
     assert "has a log.jsonl but no run.toml" in refused(tmp_path)
-
-
-@pytest.mark.parametrize("keep_checkpoints", [True, False])
-def test_a_log_of_garbage_stops_the_run(again, keep_checkpoints):
-    file = again / "log.jsonl"
-    lines = file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"x" * (len(lines[0]) - 1) + b"\n" + b"".join(lines[1:]))
-    if not keep_checkpoints:
-        for data in (again / "checkpoint").iterdir():
-            data.unlink()
-    assert "log.jsonl, line 1: wanted one JSON object, got b'xxxx" in refused(again, rounds=3)
 
 
 def test_recipes_and_scripts_do_not_share_a_folder(begun, tmp_path, capsys):
@@ -164,6 +116,15 @@ def test_recipes_and_scripts_do_not_share_a_folder(begun, tmp_path, capsys):
         assert "was written by fedrl.train" in sentence(capsys, *words)
     assert "holds a run of fedrl.train, not of a recipe" in sentence(capsys, "run", "quickstart", "--out", begun)
     assert contents(begun) == before
+
+
+def test_another_recipe_is_named_first(tmp_path, capsys):
+    claim(tmp_path / "q", running.order("quickstart").plain(), resume=False).close()
+    message = sentence(capsys, "run", "control/cart-pole", "--resume", "--out", tmp_path / "q")
+    assert (
+        "q holds a different run (recipe is 'quickstart' there, 'control/cart-pole' here); pass another --out"
+        in message
+    )
 
 
 def sentence(capsys, *words) -> str:
@@ -187,9 +148,10 @@ def test_nothing_is_resumed_in_an_empty_folder(tmp_path, monkeypatch, capsys, ma
     monkeypatch.chdir(tmp_path)
     if made:
         Path("a b").mkdir()
-    message = sentence(capsys, "run", "--resume", "--out", "a b")
-    assert "a b has no run.toml, so there is nothing to resume" in message
-    assert "fedrl run quickstart --out 'a b'" in message
+    for named in ([], ["quickstart"]):
+        message = sentence(capsys, "run", *named, "--resume", "--out", "a b")
+        assert "a b has no run.toml, so there is nothing to resume" in message
+        assert "fedrl run quickstart --out 'a b'" in message
     assert [str(path) for path in Path(".").rglob("*")] == ["a b"] * made
 
 
@@ -197,7 +159,7 @@ def test_nothing_is_resumed_in_an_empty_folder(tmp_path, monkeypatch, capsys, ma
 HOLDER = """
 import sys, time
 sys.path.insert(0, sys.argv[2])
-import test_run_identity as it
+import small_runs as it
 
 def watch(row, rounds):
     print("playing", flush=True)

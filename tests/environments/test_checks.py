@@ -11,6 +11,7 @@ from fedrl.environments.checks import flag, observation_fault, reward_number
 from fedrl.environments.errors import WorldError
 from fedrl.environments.gym import gymnasium
 from fedrl.environments.spaces import describe
+from fedrl.records import description
 
 
 class Answering(gym.Env):
@@ -110,8 +111,10 @@ def test_what_real_environments_answer_passes():
 def test_huge_rewards_warn_once_for_a_federation():
     federation = gymnasium(lambda client_id: Answering(Discrete(4), 0, step(reward=-2e12)), clients=2)
     one, other = (federation.environment.open(client, np.int32(client), 2) for client in (0, 1))
+    before = description.describe(federation)
     with pytest.warns(UserWarning, match="client 1: a reward of size 2e\\+12, beyond 1e\\+09: .*TransformReward"):
         other.step(np.zeros(2, np.int32))
+    assert description.describe(federation) == before  # so that the run can go on in this process
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         other.step(np.zeros(2, np.int32))

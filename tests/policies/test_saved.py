@@ -1,5 +1,6 @@
 """The saved policy is the policy: its file alone earns what the run reported, also for strangers (about 60 s)."""
 
+import json
 from functools import partial
 
 import gymnasium as gym
@@ -18,6 +19,7 @@ from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments import cart_pole, mountain_car
 from fedrl.environments.protocol import Discrete
+from fedrl.environments.spaces import describe
 from fedrl.local.ascent import steps_along
 from fedrl.local.ppo import ppo
 from fedrl.local.reinforce import reinforce
@@ -27,11 +29,11 @@ from fedrl.policies.filtered import Moments
 from fedrl.policies.greedy import greedy_table
 from fedrl.policies.mlp import mlp
 from fedrl.policies.probabilities import probability_table
-from fedrl.policies.saved import from_parts
+from fedrl.policies.saved import from_parts, read
 from fedrl.policies.softmax import softmax_table
 from fedrl.records import policy_file
 from fedrl.records.measure import sampled_return
-from fedrl.records.tensors import named_leaves
+from fedrl.records.tensors import named_leaves, save_tree
 from fedrl.selection.participation import cohort
 
 EPISODES = 20
@@ -212,6 +214,30 @@ def test_filters_of_ones_own_are_saved_and_pooled_for_strangers():
     file = from_parts({k: np.asarray(x) for k, x in named_leaves(content.tensors).items()}, content.header, "test")
     for client, of in ((0, rows[0]), (1, rows[1]), (None, everything)):
         np.testing.assert_allclose(file.policy(client).moments.mean, of.mean(axis=0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("total", [0.0, 1.0, 2.0])
+def test_a_stranger_filters_as_the_policy_does_before_two_things_were_seen(total, tmp_path):
+    """Clipped but not scaled: the first action is that of the larger observation, as far as the clip lets it."""
+    tensors = {
+        "kernel": np.eye(2, dtype=np.float32)[None], "bias": np.zeros((1, 2), np.float32),
+        "total": np.float32([total]), "mean": np.float32([[3.0, 0.0]]), "squares": np.float32([[8.0, 2.0]]),
+    }  # fmt: skip
+    header = {
+        "policy": {"kind": "categorical-mlp", "layers": [2, 2], "filter": {"clip": 5.0, "epsilon": 1e-8}},
+        "tensors": {
+            "parameters": {"0/kernel": "kernel", "0/bias": "bias"},
+            "filter": {name: name for name in ("total", "mean", "squares")},
+        },
+        "observations": describe(gym.spaces.Box(-np.inf, np.inf, (2,))),
+        "actions": describe(gym.spaces.Discrete(2)),
+        "seeds": {"axis": 0, "first": 0, "count": 1},
+    }
+    text = {"format": "fedrl-policy/1", "clients": "1"} | {name: json.dumps(x) for name, x in header.items()}
+    save_tree(tmp_path / "policy.safetensors", tensors, text)
+    act, theirs = read(tmp_path / "policy.safetensors").policy(), stranger.policy(tmp_path / "policy.safetensors", 0)
+    for seen in np.random.default_rng(0).normal(3.0, 4.0, (200, 2)).astype(np.float32):
+        assert act(seen) == theirs(seen)
 
 
 def test_what_is_no_policy_file_is_said_in_a_sentence(tmp_path):

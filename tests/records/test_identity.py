@@ -9,12 +9,14 @@ import tomllib
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import gymnasium as gym
 import jax
 import numpy as np
 import optax
 import pytest
 import tomli_w
 from federations import federation
+from gymnasium.envs.classic_control import PendulumEnv
 
 import fedrl
 from fedrl.algorithms.fedavg import fedavg, pavg
@@ -43,7 +45,7 @@ def method(**changes):
         (method(), method(eta=5.0), "eta is 0.1 there, 5.0 here"),
         (method(), method(horizon=9), "horizon is 8 there, 9 here"),
         (method(participation=uniform(2)), method(participation=uniform(3)), "clients is 2 there, 3 here"),
-        (fedavg(ppo(rate=constant(1e-3))), fedavg(ppo(rate=constant(1e-4))), "rate.rate is 0.001 there, 0.0001 here"),
+        (fedavg(ppo(rate=constant(1e-3))), fedavg(ppo(rate=constant(1e-4))), "rate is 0.001 there, 0.0001 here"),
         (fedavg(ppo(epochs=4)), fedavg(ppo(epochs=5)), "epochs is 4 there, 5 here"),
         (fedavg(ppo(steps=64)), fedavg(ppo(steps=128)), "steps is 64 there, 128 here"),
         (ppo(optimiser=sgd(0.5)), ppo(optimiser=sgd(0.9)), "decay is 0.5 there, 0.9 here"),
@@ -167,6 +169,50 @@ def test_a_run_can_be_read_and_is_the_same_after_a_trip_through_toml():
     assert run["federation"]["clients"] == 4
     assert len(text) < 2000
     assert versions()["jax"] == jax.__version__
+
+
+def test_a_constant_rate_is_its_number():
+    number, schedule = (fedavg(ppo(rate=rate)) for rate in (1e-3, constant(1e-3)))
+    assert not differ(number, schedule)
+    assert differ(number, fedavg(ppo(rate=constant(1e-4)))) == ["it.learner.rate is 0.001 there, 0.0001 here"]
+
+
+def test_whole_numbers_of_numpy_do_for_counts():
+    where = fedrl.Federation(federation(2).environment, random_mdp.dense(4, 3, 0.5), clients=np.int64(3))
+    run = of_run(method(), where, exact_return(), seeds=range(1), every=np.int64(2), engine="exact")
+    assert "clients = 3\n" in tomli_w.dumps(run)
+    assert tomllib.loads(tomli_w.dumps(run))["every"] == 2
+
+
+def test_the_recipe_comes_first():
+    there, here = {"config": {"a": 1}, "recipe": "x", "seed": 0}, {"config": {"a": 2}, "recipe": "y", "seed": 1}
+    assert next(differences(there, here)) == "recipe is 'x' there, 'y' here"
+
+
+class Other(PendulumEnv):
+    def step(self, action):
+        seen, reward, done, cut, info = super().step(action)
+        return seen, -reward, done, cut, info
+
+
+def test_what_an_id_of_gymnasium_stands_for(monkeypatch):
+    def registered(entry_point, **kwargs):
+        monkeypatch.delitem(gym.registry, "My-v0", raising=False)
+        gym.register("My-v0", entry_point=entry_point, max_episode_steps=10, kwargs=kwargs)
+        return {"it": describe(fedrl.gymnasium("My-v0", clients=2).environment.open)}
+
+    usual = registered("gymnasium.envs.classic_control:PendulumEnv", g=9.0)
+    assert registered(PendulumEnv, g=9.0) == usual
+    found = list(differences(usual, registered(PendulumEnv, g=1.0)))
+    assert found == ["it.copy_of.make_env.kwargs.g is 9.0 there, 1.0 here"]
+    own = registered(f"{__name__}:Other", g=9.0)
+    assert own["it"]["copy_of"]["make_env"]["entry_point"]["code"].startswith("python 3.")
+    assert own == registered(Other, g=9.0)
+    monkeypatch.setattr(Other, "step", lambda self, action: None)
+    assert list(differences(own, registered(Other, g=9.0))) == [
+        "the code of it.copy_of.make_env.entry_point is another"
+    ]
+    gym.registry.pop("My-v0")
 
 
 def test_lenient_overlooks_what_only_one_side_knows():

@@ -112,13 +112,14 @@ def place(request: Request, order: Order) -> Path:
 
 def _source(request: Request) -> Path | None:
     """The file that says what to run, if it is not a name that does."""
+    there = request.out / "run.toml" if request.out and request.resume else None
+    here = request.recipe is None or request.engine.name != "flower"  # Flower's files may be on another machine
+    if there and here and not there.exists():
+        start = shlex.join(["fedrl", "run", request.recipe or "quickstart", "--out", str(request.out)])
+        raise folders.RunFolderError(
+            f"{request.out} has no run.toml, so there is nothing to resume; pass the folder of a run, or start one: {start}"
+        )
     if request.recipe is None:
-        there = request.out / "run.toml" if request.out and request.resume else None
-        if there and not there.exists():
-            raise folders.RunFolderError(
-                f"{request.out} has no run.toml, so there is nothing to resume; pass the folder of a run, or start one: "
-                f"{shlex.join(['fedrl', 'run', 'quickstart', '--out', str(request.out)])}"
-            )
         return there
     path = Path(request.recipe)
     return path if path.suffix == ".toml" or path.is_file() or (path / "run.toml").exists() else None

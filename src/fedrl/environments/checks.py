@@ -15,7 +15,9 @@ NEXT_MOVE = "fix the environment or leave the client out"
 LARGEST = int(np.finfo(np.float64).max)  # a whole number beyond it is no float
 FLAGS = (bool, np.bool_)
 
-Fault = Callable[[Sequence[Any]], str | None]  # (observations) -> what is wrong with the first, None if all are right
+Fault = Callable[
+    [Sequence[Any] | np.ndarray], str | None
+]  # (observations) -> what is wrong with the first, None if all are right
 
 
 def observation_fault(description: Description) -> Fault:
@@ -97,15 +99,23 @@ def check_finite_rows(
     check_finite(client_id, placed(observations), None if rewards is None else placed(rewards))
 
 
-def warn_of_size(client_id: int, rewards: np.ndarray, warned: set[str]) -> None:
+class Once:
+    """Whether a thing has been said yet. An object and no set, as it is no part of what a run is, though it changes."""
+
+    def __init__(self) -> None:
+        self.said = False
+
+
+def warn_of_size(client_id: int, rewards: np.ndarray, warned: Once) -> None:
     """Warn of rewards beyond 1e9, once for each `warned`."""
     largest = float(np.abs(rewards).max(initial=0.0))
-    if not largest > HUGE or "reward" in warned:
+    if not largest > HUGE or warned.said:
         return
-    warned.add("reward")
+    warned.said = True
     warnings.warn(
-        f"client {client_id}: a reward of size {largest:.3g}, beyond {HUGE:.0e}: no critic learns from such numbers; "
-        "scale rewards in the environment (gymnasium.wrappers.TransformReward) or learn with filter_rewards=True",
+        f"client {client_id}: a reward of size {largest:.3g}, beyond {HUGE:.0e}: most likely a mistake, and no critic "
+        "learns from such numbers as they are; scale rewards in the environment (gymnasium.wrappers.TransformReward), "
+        "unless the learner filters them already",
         stacklevel=2,
     )
 
@@ -113,7 +123,7 @@ def warn_of_size(client_id: int, rewards: np.ndarray, warned: set[str]) -> None:
 def _numbers(low: np.ndarray, high: np.ndarray, kinds: str, otherwise: str) -> Fault:
     shape = np.shape(low)
 
-    def fault(values: Sequence[Any]) -> str | None:
+    def fault(values: Sequence[Any] | np.ndarray) -> str | None:
         try:
             array = np.asarray(values)
         except ValueError:  # ragged
@@ -133,7 +143,7 @@ def _entries(inner: dict[Any, Fault], kind: Any) -> Fault:
     """Of a Dict by name, or of a Tuple by place."""
     names = set(inner)
 
-    def fault(values: Sequence[Any]) -> str | None:
+    def fault(values: Sequence[Any] | np.ndarray) -> str | None:
         for value in values:
             if not isinstance(value, kind) or set(value if isinstance(value, Mapping) else range(len(value))) != names:
                 return f"{_shown(value)}, wanted the entries {', '.join(map(repr, inner))}"

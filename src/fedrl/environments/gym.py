@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.wrappers import TimeLimit
 
 from fedrl.arguments import checked
-from fedrl.environments import checks, spaces
+from fedrl.environments import checks, registered, spaces
 from fedrl.environments.errors import WorldError
 from fedrl.environments.protocol import Host
 from fedrl.environments.spaces import Description
@@ -49,14 +49,15 @@ def gymnasium(
         raise ValueError(
             f"wanted clients >= 1, 0 < gamma <= 1 and limit >= 1 or None, got {clients}, {gamma} and {limit}"
         )
-    if isinstance(make_env, str):
-        make_env = _of_id(make_env)
+    name, make_env = (make_env, registered.maker(make_env)) if isinstance(make_env, str) else ("", make_env)
     first = _made(make_env, 0)
+    if name:
+        vars(make_env).update(arguments=("gymnasium.make", registered.settings(name, first)))
     most = min((steps for steps in (_own_limit(first), limit) if steps), default=0)
     wanted = described(first.observation_space, first.action_space, 0, rescale)
     shown = {"observation": first.observation_space, "action": first.action_space}
     first.close()
-    warned: set[str] = set()
+    warned = checks.Once()
 
     def copy_of(client_id: int) -> gym.Env:
         env = _made(make_env, client_id)
@@ -88,7 +89,7 @@ def gymnasium(
 class Copies:
     """The `Simulator` of one client: environments stepped one after the other."""
 
-    def __init__(self, client_id: int, envs: list[gym.Env], rescale: bool, warned: set[str]) -> None:
+    def __init__(self, client_id: int, envs: list[gym.Env], rescale: bool, warned: checks.Once) -> None:
         self.client_id, self.envs, self.warned = client_id, envs, warned
         spaces_of = envs[0].observation_space, envs[0].action_space
         self.observations, self.actions = described(*spaces_of, client_id, rescale)
@@ -163,21 +164,6 @@ def _hint(came: gym.Space, wanted: gym.Space, rescale: bool) -> str:
             "or leave the client out"
         )
     return "one policy serves all clients, so fix make_env or leave the client out"
-
-
-def _of_id(name: str) -> MakeEnv:
-    """What makes Gymnasium's environment `name`, the same for every client."""
-
-    def make_env(client_id: int) -> gym.Env:
-        try:
-            return gym.make(name)
-        except gym.error.Error as error:
-            raise WorldError(
-                f'Gymnasium cannot make "{name}": {error}; gymnasium.registry lists the ids, and a function '
-                "make_env(client_id) may make any other environment"
-            ) from error
-
-    return make_env
 
 
 def _made(make_env: MakeEnv, client_id: int) -> gym.Env:

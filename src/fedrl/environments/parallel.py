@@ -75,7 +75,7 @@ class Copies:
     ) -> None:
         self._make, self._agents, self._limit, self._deadline = make_env, agents, limit, deadline
         self._observations, self._actions = observations, actions
-        self._fault, self._warned = checks.observation_fault(observations), set[str]()
+        self._fault, self._warned = checks.observation_fault(observations), checks.Once()
         self._envs = [Apart(make_env, deadline) for _ in range(copies)]
         self._seeds = [-1] * copies
         self._taken: list[list[np.ndarray]] = [[] for _ in range(copies)]

@@ -98,6 +98,14 @@ def common(description: Description) -> Description:
     }
 
 
+def is_rescaled(description: Description) -> bool:
+    """Whether a policy sees [-1, 1] in place of bounds somewhere."""
+    parts = description.get("spaces", ())
+    return bool(description.get("rescaled")) or any(
+        map(is_rescaled, parts.values() if isinstance(parts, dict) else parts)
+    )
+
+
 def observed(description: Description) -> Discrete | Box:
     """The space of what `flatten` gives."""
     if description["type"] == "discrete":
@@ -193,12 +201,3 @@ def of(space: Space) -> Description:
         return {"type": "multi_discrete", "nvec": list(space.sizes), "start": [0] * len(space.sizes), "dtype": "int32"}
     low, high = (_shortened(np.asarray(bound, np.float64)) for bound in (space.low, space.high))
     return {"type": "box", "shape": list(space.shape), "low": low, "high": high, "dtype": "float32"}
-
-
-def is_one(description: Description, observation: Any) -> bool:
-    """Whether this is one native observation, not several."""
-    kind = description["type"]
-    if kind in ("dict", "tuple"):
-        return isinstance(observation, dict if kind == "dict" else tuple)
-    depth = {"discrete": 0, "multi_discrete": np.ndim(description.get("nvec", 0))}
-    return np.ndim(observation) == depth.get(kind, len(description.get("shape", ())))

@@ -50,11 +50,21 @@ def multi_categorical(about: dict[str, Any], arrays: Arrays) -> Actor:
 
 
 def gaussian(about: dict[str, Any], arrays: Arrays) -> Actor:
+    """Noise stays the same for "noise_held_for" calls with as many observations, as for so many steps in training."""
     layers, spread = _layers(arrays, "layers/"), np.exp(arrays["log_std"])
+    hold = about.get("noise_held_for", 1)
+    held: dict[int, tuple[int, np.ndarray]] = {}  # by how many observations: uses left, noise
+
+    def noise(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        left, drawn = held.get(shape[0]) or (hold, rng.standard_normal(shape))
+        held[shape[0]] = (left - 1, drawn)
+        if left == 1:
+            del held[shape[0]]
+        return drawn
 
     def act(obs: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
         mean = network.forward(layers, _inputs(about, obs))
-        return mean if rng is None else mean + spread * rng.standard_normal(mean.shape)
+        return mean if rng is None else mean + spread * noise(mean.shape, rng)
 
     return act
 

@@ -8,10 +8,11 @@ import dataclasses
 import functools
 import hashlib
 import json
+from argparse import Namespace
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import PurePath
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
 import jax
@@ -26,11 +27,20 @@ RESERVED = ("function", "kind", "code", "of")
 Description = Any  # text, numbers, booleans, lists and dicts of them
 
 
-def describe(value: Any, inside: tuple[int, ...] = ()) -> Description:
-    """`value` as plain data; None stays None. `inside` holds the ids of what it is a part of, in case it holds itself.
+class Walk:
+    """On the way through a thing: what the present part is inside of, and what has been described already."""
 
-    Records and dataclasses are described by their fields, functions by name and by what they close over (those of the
-    user also by their code), objects of the user by their plain attributes, and any other object by its class alone.
+    def __init__(self) -> None:
+        self.inside: set[int] = set()
+        self.known: dict[int, tuple[Any, Description]] = {}  # by id, with the thing itself so that the id stays its own
+        self.read = functools.cache(user_code.read)
+
+
+def describe(value: Any, walk: Walk | None = None) -> Description:
+    """`value` as plain data; None stays None.
+
+    Records, dataclasses and namespaces are described by their fields, functions by name and by what they close over (those
+    of the user also by their code), objects of the user by what they are set to, and any other object by its class alone.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -39,9 +49,17 @@ def describe(value: Any, inside: tuple[int, ...] = ()) -> Description:
     for kind in (int, float, str):
         if isinstance(value, kind) and not isinstance(value, Enum):
             return kind(value)
-    if id(value) in inside:
+    walk = walk or Walk()
+    if id(value) in walk.inside:
         return "itself"
-    inside = (*inside, id(value))
+    if id(value) not in walk.known:
+        walk.inside.add(id(value))
+        walk.known[id(value)] = (value, _described(value, walk))
+        walk.inside.remove(id(value))
+    return walk.known[id(value)][1]
+
+
+def _described(value: Any, walk: Walk) -> Description:
     if isinstance(value, np.ndarray | jax.Array):
         return _array(value)
     if isinstance(value, bytes):
@@ -49,14 +67,15 @@ def describe(value: Any, inside: tuple[int, ...] = ()) -> Description:
     if isinstance(value, Enum | PurePath | complex):
         return str(value)
     if isinstance(value, dict):
-        return _short(_table({str(key): item for key, item in value.items()}, inside))
+        return _short(_table({str(key): item for key, item in value.items()}, walk))
     if (fields := _fields(value)) is not None:
-        return _table(fields, inside, kind=type(value).__name__)
+        name = type(value).__name__
+        return _users(type(value), fields, walk, kind=name) if _is_users(value) else _table(fields, walk, kind=name)
     if isinstance(value, list | tuple):
-        return _short([describe(item, inside) for item in value])
+        return _short([describe(item, walk) for item in value])
     if isinstance(value, set | frozenset):
-        return _short(sorted((describe(item, inside) for item in value), key=repr))
-    return _function(value, inside) if callable(value) else _object(value, inside)
+        return _short(sorted((describe(item, walk) for item in value), key=repr))
+    return _function(value, walk) if callable(value) else _object(value, walk)
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
@@ -65,62 +84,72 @@ def _fields(value: Any) -> dict[str, Any] | None:
         return dict(zip(value._fields, value, strict=True))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.compare}
-    return None
+    return dict(vars(value)) if isinstance(value, SimpleNamespace | Namespace) else None
 
 
-def _function(value: Any, inside: tuple[int, ...]) -> Description:
+def _function(value: Any, walk: Walk) -> Description:
     if isinstance(value, functools.partial):
         given = {str(place): argument for place, argument in enumerate(value.args)} | value.keywords
-        return _table(given, inside, function="functools.partial", of=describe(value.func, inside))
+        return _table(given, walk, function="functools.partial", of=describe(value.func, walk))
     if isinstance(value, MethodType):
-        return _table({}, inside, function=_name(value), of=describe(value.__self__, inside))
+        return _table({}, walk, function=_name(value), of=describe(value.__self__, walk))
     if isinstance(value, type):
-        return _users(value, {}, inside) if user_code.is_users(value) else _name(value)
+        return _users(value, {}, walk) if user_code.is_users(value) else _name(value)
     if not isinstance(value, FunctionType):  # compiled or cached: what it was made of
         if hasattr(value, "__wrapped__"):
-            return describe(value.__wrapped__, inside)
-        return _name(value) if hasattr(value, "__name__") else _object(value, inside)
+            return describe(value.__wrapped__, walk)
+        return _name(value) if hasattr(value, "__name__") else _object(value, walk)
     if user_code.is_users(value):
-        return _users(value, dict(_settings(value)), inside)
+        return _users(value, dict(user_code.settings(value)), walk)
     if told := getattr(value, "arguments", None):  # the factory and what it was given, as the user wrote it
-        return _table(told[1], inside, function=told[0])
-    settings = dict(_settings(value))
-    return _table(settings, inside, function=_name(value)) if settings else _name(value)
+        return _table(told[1], walk, function=told[0])
+    settings = dict(user_code.settings(value))
+    return _table(settings, walk, function=_name(value)) if settings else _name(value)
 
 
-def _settings(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """What a function was given when it was made: what it closes over, and defaults that are not the package's own."""
-    code = function.__code__
-    if "<locals>" in function.__qualname__ or user_code.is_users(function):
-        names = code.co_varnames[: code.co_argcount]
-        defaults = function.__defaults__ or ()
-        yield from zip(names[len(names) - len(defaults) :], defaults, strict=True)
-        yield from (function.__kwdefaults__ or {}).items()
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        if name != "__class__" and cell != type(cell)():  # an empty cell is a name that was never given
-            yield name, cell.cell_contents
+def _users(thing: Any, settings: dict[str, Any], walk: Walk, **own: Any) -> Description:
+    """A function or a class of the user's, or an object of such a class, with what was read from its code."""
+    code, data = walk.read(thing)
+    own = own or {"function": thing.__qualname__.rpartition("<locals>.")[2]}
+    hidden = settings.keys() | {f"{thing.__qualname__}.{name}" for name in settings}  # class attributes behind its own
+    read = {name: value for name, value in data.items() if name not in hidden}
+    found = _table(read | settings, walk, **own | ({"code": code} if code else {}))
+    return {name: _short(it) if _is_long(it) else it for name, it in found.items()}
 
 
-def _users(thing: Any, settings: dict[str, Any], inside: tuple[int, ...]) -> Description:
-    code, data = user_code.read(thing)
-    known = {name: value for name, value in data.items() if name not in settings}
-    return _table(known | settings, inside, function=thing.__qualname__.rpartition("<locals>.")[2], code=code)
-
-
-def _object(value: Any, inside: tuple[int, ...]) -> Description:
+def _object(value: Any, walk: Walk) -> Description:
     """Of the user's own, what it was set to; of all others the class, as they may change while they are used."""
     if isinstance(value, ModuleType):
         return value.__name__
-    if not user_code.is_users(type(value)):
+    if not _is_users(value):
         return _name(type(value))
-    own = {name: it for name, it in getattr(value, "__dict__", {}).items() if user_code.is_data(it) or callable(it)}
-    return _users(type(value), own, inside)
+    own = {} if user_code.is_simulator(value) else dict(_attributes(value))
+    return _users(type(value), {name: it for name, it in own.items() if user_code.is_told(it) or callable(it)}, walk)
 
 
-def _table(settings: dict[str, Any], inside: tuple[int, ...], **own: Any) -> dict[str, Description]:
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """What an object holds, be it in its dict or in slots."""
+    yield from getattr(value, "__dict__", {}).items()
+    for base in type(value).__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if not name.startswith("__") and hasattr(value, name):
+                yield name, getattr(value, name)
+
+
+def _is_users(value: Any) -> bool:
+    return user_code.is_users(type(value))
+
+
+def _table(settings: dict[str, Any], walk: Walk, **own: Any) -> dict[str, Description]:
     """TOML has no None: what is None is left out."""
-    named = {f"{name}_" if name in RESERVED else name: describe(it, inside) for name, it in settings.items()}
+    named = {f"{name}_" if name in RESERVED else name: describe(it, walk) for name, it in settings.items()}
     return own | {name: it for name, it in named.items() if it is not None}
+
+
+def _is_long(content: Description) -> bool:
+    """So long that nobody would read it, as objects are that hold many others."""
+    return isinstance(content, dict) and len(json.dumps(content)) > 10 * LONG
 
 
 def _short(content: list | dict) -> Description:

@@ -12,6 +12,7 @@ from fedrl.federation import Federation
 from fedrl.records.description import describe
 
 Config = dict[str, Any]
+FIRST = ("recipe", "kind")  # if these differ, so may all else
 PACKAGES = ("fedrl", "jax", "jaxlib", "numpy", "optax", "gymnasium")
 
 
@@ -21,11 +22,11 @@ def of_run(method: Any, federation: Federation, measure: Any, *, seeds: range, e
         "kind": "train",
         "seed": seeds.start,
         "seeds": len(seeds),
-        "every": every,
+        "every": int(every),
         "engine": engine,
         "precision": str(jnp.result_type(float)),
         "method": describe(method),
-        "federation": describe(federation) | {"clients": federation.count},
+        "federation": describe(federation) | {"clients": int(federation.count)},
         "measure": describe(measure),
     }
 
@@ -42,11 +43,12 @@ def _version(package: str) -> str:
 
 
 def differences(there: Any, here: Any, key: str = "", *, lenient: bool = False) -> Iterator[str]:
-    """One phrase for each setting that differs, in the order of their names: "eta is 0.1 there, 5.0 here".
+    """One phrase for each setting that differs, the recipe first, then by name: "eta is 0.1 there, 5.0 here".
 
     Code is compared only between the same versions of Python. Lenient: what only one of the two mentions is no difference,
     because another version of a package may have more or fewer settings.
     """
+    there, here = _number(there), _number(here)
     if _tables(there) and _tables(here) and len(there) == len(here):
         for place, pair in enumerate(zip(there, here, strict=True)):
             yield from differences(*pair, f"{key}.{place}", lenient=lenient)
@@ -59,7 +61,7 @@ def differences(there: Any, here: Any, key: str = "", *, lenient: bool = False) 
         if key and there.get(name) != here.get(name):
             yield f"{key} is {_show(there)} there, {_show(here)} here"
             return
-    for name in sorted(there.keys() | here.keys()):
+    for name in sorted(there.keys() | here.keys(), key=lambda name: (name not in FIRST, name)):
         if name in there and name in here:
             if name == "code":
                 yield from _code(there[name], here[name], key)
@@ -68,6 +70,13 @@ def differences(there: Any, here: Any, key: str = "", *, lenient: bool = False) 
         elif not lenient:
             shown = (_show(side[name]) if name in side else "not set" for side in (there, here))
             yield "{} is {} there, {} here".format(f"{key}.{name}".lstrip("."), *shown)
+
+
+def _number(value: Any) -> Any:
+    """`rate=constant(0.1)` is `rate=0.1`."""
+    if isinstance(value, dict) and value.keys() == {"function", "rate"} and value["function"] == "constant":
+        return value["rate"]
+    return value
 
 
 def _tables(value: Any) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from fedrl.engines.engine import Play, State
 from fedrl.finished_run import Run
 from fedrl.policies.saved import from_parts
-from fedrl.records import checkpoint, kept, left_out, log, policy_file
+from fedrl.records import checkpoint, kept, left_out, log, policy_file, train_folder
 from fedrl.records.checkpoint import Checkpoint
 from fedrl.records.rows import Ledger, Row, returns_of
 from fedrl.records.tensors import named_leaves, save_tree
@@ -42,30 +42,33 @@ class Journal:
     def begin(self, play: Play, seeds: range, rounds: int, warn: Callable[[str], None]) -> Checkpoint:
         """Where to start from: the newest whole checkpoint, or the beginning."""
         state, opening = play.init(list(seeds))
-        found = None
-        if self.folder:
-            found, damaged = checkpoint.newest(self.folder / "checkpoint", state)
-            for what in damaged:
-                warn(
-                    f"checkpoint passed over: {what}; going on from {f'round {found.round}' if found else 'the start'}"
-                )
-            if found and found.round > rounds:
-                raise ValueError(
-                    f"{self.folder} has already played {found.round} rounds, {rounds} were asked for; give another out"
-                )
-            file = self.folder / "log.jsonl"
-            rows = log.read(file, found.log_bytes if found else None) if file.exists() else []
-            self.writer = log.LogWriter(file, found.log_bytes if found else 0)  # cuts, hence the reading before it
-            if found:
-                self.rows = rows
-                self.ledger.resume(self.rows[-1])
-                self.saved_round = found.round
-                return found
+        if self.folder and (found := self._found(self.folder, state, rounds, warn)):
+            return found
         metrics = jax.device_get(opening | play.measure(state))
         self.check(0, metrics)
         self._add(self.ledger.row(0, metrics) | self.listed(0, metrics))
         self._keep(0, state)
         return Checkpoint(state, 0, self._synced())
+
+    def _found(self, folder: Path, state: State, rounds: int, warn: Callable[[str], None]) -> Checkpoint | None:
+        """The checkpoint to go on from, its rows read. Nothing is cut off before all is found to be in order."""
+        found, damaged = checkpoint.newest(folder / "checkpoint", state)
+        if found and found.round > rounds:
+            raise ValueError(
+                f"{folder} has already played {found.round} rounds, {rounds} were asked for; give another out"
+            )
+        file, size = folder / "log.jsonl", found.log_bytes if found else 0
+        rows = log.read(file, size if found else None) if file.exists() else []
+        if found:
+            log.check_end(file, rows, found.round)
+            self.rows, self.saved_round = rows, found.round
+            self.ledger.resume(rows[-1])
+        else:
+            train_folder.check_before_starting_again(folder)
+        for what in damaged:
+            warn(f"checkpoint passed over: {what}; going on from {f'round {found.round}' if found else 'the start'}")
+        self.writer = log.LogWriter(file, size)
+        return found
 
     def record(self, done: int, state: State, metrics: Metrics, final: Metrics) -> Checkpoint:
         """Rows for rounds done+1, done+2, …; every leaf of `metrics` is [seeds, rounds, ...]. Returns where we are now."""
@@ -107,9 +110,10 @@ class Journal:
         shared = jax.tree.leaves(state.server)  # none where every client keeps its own parameters
         theta = jax.vmap(algorithm.answer)(state.server) if shared else state.clients.memory
         returns = returns_of(jax.device_get(play.measure(state)))
+        rounds = {"rounds": str(self.rows[-1]["round"])}
         if self.folder:
-            save_tree(self.folder / "policy.safetensors", *content)
-            save_tree(self.folder / "returns.safetensors", {"returns": returns})
+            save_tree(self.folder / "policy.safetensors", content.tensors, content.header | rounds)
+            save_tree(self.folder / "returns.safetensors", {"returns": returns}, rounds)
         tensors = {name: np.asarray(leaf) for name, leaf in named_leaves(content.tensors).items()}
-        policy = from_parts(tensors, content.header, "this run")
+        policy = from_parts(tensors, content.header | rounds, "this run")
         return Run(self.rows, jax.tree.map(np.asarray, theta), returns, self.folder, policy)

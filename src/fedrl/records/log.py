@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+WHOLE = "put the whole log back, or give another out"
+COSTS = ("seconds", "env_steps", "bytes_down", "bytes_up", "bytes_peer")  # of every row, from which a run goes on
+
 
 class LogWriter:
     """Appends rows from byte `offset` on, after cutting off what follows it: rows of rounds that will be run again.
@@ -60,7 +63,7 @@ class LogWriter:
 def read(path: str | Path, size: int | None = None) -> list[dict[str, Any]]:
     """All rows, or those in the first `size` bytes, without a torn last line (the run is writing, or was killed).
 
-    Any other line that is no row is an error. A first line that does not even begin like a row was never one.
+    Any other line that is no row with its round is an error. A first line that does not even begin like a row was never one.
     """
     lines = Path(path).read_bytes()[:size].splitlines(keepends=True)
     rows = []
@@ -69,14 +72,30 @@ def read(path: str | Path, size: int | None = None) -> list[dict[str, Any]]:
             row = json.loads(line)
             if not isinstance(row, dict):
                 raise ValueError("not an object")
+            if not isinstance(row.get("round"), int):
+                raise ValueError("its round is not a whole number")
         except ValueError as error:
             if number == len(lines) and not line.endswith(b"\n") and (number > 1 or line.startswith(b"{")):
                 break
             raise ValueError(
-                f"{path}, line {number}: wanted one JSON object, got {line[:40]!r} ({error}); use another copy"
+                f"{path}, line {number}: wanted one JSON object, a round's row, got {line[:40]!r} ({error}); "
+                "use another copy"
             ) from None
         rows.append(row)
     return rows
+
+
+def check_end(path: Path, rows: list[dict[str, Any]], round: int) -> None:
+    """Raise unless the last of `rows` is that of `round`, where a checkpoint goes on, with all that the next ones need."""
+    last = rows[-1] if rows else {}
+    if last.get("round") != round:
+        came = f"ends with round {last.get('round')!r}" if rows else "is empty" if path.exists() else "is missing"
+        raise ValueError(f"{path} {came}, and the checkpoint goes on from round {round}; {WHOLE}")
+    for name in COSTS:
+        if not isinstance(last.get(name), int | float):
+            raise ValueError(
+                f"{path}: the row of round {round} has {name} {last.get(name)!r}, wanted a number; {WHOLE}"
+            )
 
 
 def columns(rows: list[dict[str, Any]], name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -94,10 +113,10 @@ def columns(rows: list[dict[str, Any]], name: str) -> tuple[np.ndarray, np.ndarr
 def _check_offset(path: Path, file: Any, offset: int) -> None:
     size = os.fstat(file.fileno()).st_size
     if not 0 <= offset <= size:
-        raise ValueError(f"{path} has {size} bytes, fewer than the {offset} to go on from; use an earlier checkpoint")
+        raise ValueError(f"{path} has {size} bytes, fewer than the {offset} to go on from; {WHOLE}")
     file.seek(max(offset - 1, 0))
     if offset and file.read(1) != b"\n":
-        raise ValueError(f"byte {offset} of {path} is inside a line; it is not the log this checkpoint was saved with")
+        raise ValueError(f"byte {offset} of {path} is inside a line, so the checkpoint is of another log; {WHOLE}")
 
 
 def plain(name: str, value: Any) -> Any:

@@ -10,11 +10,18 @@ Tensors have a leading seed axis; those under "clients/" a client axis after it.
     own_tensors      the same for the clients of the federation, where each has tensors of its own under "clients/"
     observations     the space of observations, as `environments/spaces.py` describes it
     actions          the space of actions
+    own_observations a list of every client's space of observations, and
+    own_actions      of actions: where boxes are "rescaled" and the clients' bounds differ; null for one that did not open
     seeds            {"axis": 0, "first": 0, "count": 5}
     clients          how many the federation had
+    rounds           how many were played
 
-An observation x is first filtered, where there is a "filter" and total > 1: (x - mean) / (sqrt(squares / (total - 1)) +
-epsilon), clipped to ± its "clip". Then the policy of its kind acts: "tanh" between the layers, x @ kernel + bias in each.
+An entry of an observation x that comes from a "rescaled" box with two bounds below 1e30 is first mapped to [-1, 1]:
+2 (x - low) / (high - low) - 1, or 2 (x - low) where the two are equal. Where there is a "filter", x is then
+(x - mean) / spread, clipped to ± its "clip"; spread is sqrt(squares / (total - 1)) + epsilon where total > 1, and 1 before
+that, when total is 0 or 1. Then the policy of its kind acts: "tanh" between the layers, x @ kernel + bias in each. Actions
+for a "rescaled" box are clipped to [-1, 1] and mapped back, low + (a + 1) / 2 (high - low); for all boxes they are then
+clipped to low and high.
 """
 
 import json
@@ -27,6 +34,7 @@ import numpy as np
 
 from fedrl.engines.engine import State
 from fedrl.environments import spaces
+from fedrl.environments.errors import WorldError
 from fedrl.federation import Federation
 from fedrl.policies.filtered import Filtered
 from fedrl.policies.saved import FORMAT
@@ -57,16 +65,14 @@ def content(algorithm: Algorithm, federation: Federation, state: State, seeds: r
         tensors["pooled"] = _pooled(**moments)
         common = own | {"filter": {role: f"pooled/{role}" for role in own["filter"]}}
     shared = own and not any(name.startswith("clients/") for name in common["parameters"].values())
-    seen, done = _spaces(federation.environment)
     header = {
         "format": FORMAT,
         "fedrl": version("fedrl"),
         "method": method,
         "policy": algorithm.policy.about or {"kind": "unknown"},
-        "observations": seen,
-        "actions": done,
+        **_spaces(federation),
         "seeds": {"axis": 0, "first": seeds.start, "count": len(seeds)},
-        "clients": federation.count,
+        "clients": int(federation.count),
     }
     header |= ({"tensors": common} if shared else {}) | ({"own_tensors": own} if used else {})
     return Content(tensors, {key: x if isinstance(x, str) else json.dumps(x) for key, x in header.items()})
@@ -78,12 +84,33 @@ def name_of(method: Any) -> str:
     return given[0] if given else getattr(method, "__qualname__", type(method).__name__).split(".")[0]
 
 
-def _spaces(environment: Any) -> tuple[Any, Any]:
+def _spaces(federation: Federation) -> dict[str, Any]:
     """Of observations and actions, as the user's own environment has them; text worlds have none."""
+    environment = federation.environment
     plain = (getattr(environment, name, None) for name in ("observations", "actions"))
     native = (getattr(environment, name, None) for name in ("native_observations", "native_actions"))
     seen, done = (own or (spaces.of(space) if space else None) for own, space in zip(native, plain, strict=True))
-    return seen, done
+    if not any(space and spaces.is_rescaled(space) for space in (seen, done)):
+        return {"observations": seen, "actions": done}
+    own = [_spaces_of(federation, client) for client in range(federation.count)]
+    known = [pair for pair in own if pair != (None, None)]
+    if known and all(pair == known[0] for pair in known):
+        seen, done = known[0]
+        return {"observations": seen, "actions": done}
+    each = {"own_observations": [seen for seen, _ in own], "own_actions": [done for _, done in own]}
+    return {"observations": seen, "actions": done, **each}
+
+
+def _spaces_of(federation: Federation, client: int) -> tuple[Any, Any]:
+    """A client's spaces with its own bounds, which its simulator knows; None where it does not open."""
+    world = jax.tree.map(lambda x: np.asarray(x)[client], federation.worlds)
+    host: Any = federation.environment
+    try:
+        simulator = host.open(client, world, 1)
+    except WorldError:  # a client that training left out
+        return None, None
+    simulator.close()
+    return simulator.observations, simulator.actions
 
 
 def _roles(algorithm: Algorithm, federation: Federation, state: State) -> dict[str, dict[str, str]]:

@@ -7,6 +7,7 @@ from fedrl.records.identity import Config
 from fedrl.records.run_toml import RunFolderError, is_trained, read_config, what_differs
 
 OLD = "seeds.json"  # all that earlier versions wrote down of a run
+FILES = ("run.toml", "log.jsonl", "policy.safetensors", "returns.safetensors")
 MOST = 3  # differences that are named
 OTHER = "go on with what it was begun with, or give another out"
 
@@ -17,6 +18,7 @@ def check(path: Path, config: Config) -> None:
         return
     if not path.is_dir():
         raise RunFolderError(f"{path} is a file, and a run needs a folder; give another out")
+    _check_files(path)
     if not (path / "run.toml").exists():
         _check_without(path, config)
         return
@@ -29,6 +31,24 @@ def check(path: Path, config: Config) -> None:
     if found := what_differs(path, config):
         more = f", and {len(found) - MOST} more" if len(found) > MOST else ""
         raise RunFolderError(f"{path} holds a different run ({'; '.join(found[:MOST])}{more}); {OTHER}")
+
+
+def _check_files(path: Path) -> None:
+    """What has the name of a run's file must be one, before all rounds are played for nothing."""
+    for name in FILES:
+        if (path / name).exists() and not (path / name).is_file():
+            raise RunFolderError(f"{path / name} is a folder, wanted a run's file; move it away or give another out")
+    if (path / "checkpoint").exists() and not (path / "checkpoint").is_dir():
+        raise RunFolderError(f"{path / 'checkpoint'} is a file, wanted a folder; move it away or give another out")
+
+
+def check_before_starting_again(path: Path) -> None:
+    """Without a checkpoint a run starts again from nothing, which must not cost a finished one its log."""
+    if (path / "policy.safetensors").exists():
+        raise RunFolderError(
+            f"{path} holds a finished policy but no whole checkpoint to go on from; put its checkpoint folder back, look "
+            "at it with fedrl.load, or give another out"
+        )
 
 
 def note(path: Path) -> str | None:
@@ -46,7 +66,7 @@ def _check_without(path: Path, config: Config) -> None:
         return
     try:
         there = json.loads((path / OLD).read_text(encoding="utf-8"))
-        first, count = int(there["first"]), int(there["count"])
+        first, count = (_whole(there[name]) for name in ("first", "count"))
     except (ValueError, KeyError, TypeError):
         raise RunFolderError(
             f'{path / OLD} is damaged, wanted {{"first": 0, "count": 1}} or the like; correct it or give another out'
@@ -56,3 +76,9 @@ def _check_without(path: Path, config: Config) -> None:
             f"{path} holds a run of {count} seeds from {first} on, {config['seeds']} from {config['seed']} on were asked "
             "for; give another out"
         )
+
+
+def _whole(number: object) -> int:
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise TypeError(f"wanted a whole number, got {number!r}")
+    return number
