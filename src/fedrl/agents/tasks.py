@@ -6,6 +6,7 @@ from typing import NamedTuple
 import gymnasium
 import numpy as np
 
+from fedrl.arguments import checked
 from fedrl.federation import Federation
 
 
@@ -23,6 +24,7 @@ class TaskList(NamedTuple):
     number: np.ndarray  # how many they are
 
 
+@checked
 def federation(world: TextWorld, partition: Sequence[np.ndarray]) -> Federation:
     """A client for each list of tasks of the `partition` (`fedrl.agents.partitions`)."""
     if not partition or not all(len(tasks) for tasks in partition):
