@@ -145,16 +145,17 @@ def _move(call: Callable, name: str, annotation: Any, value: Any) -> str:
             return f"give {EXAMPLES[key]}"
     if wanted and name in FUNCTIONS:
         return f"give {FUNCTIONS[name]}"
-    return _advice(name, wanted, value) if wanted else ""
+    return _advice(call, name, wanted, value) if wanted else ""
 
 
-def _advice(name: str, wanted: list[Any], value: Any) -> str:
+def _advice(call: Callable, name: str, wanted: list[Any], value: Any) -> str:
     """Which functions build what is wanted: with this number if one takes it, else how they are called."""
     known = [
         factory
         for factory, signature in FACTORIES.items()
         if factory.__module__.startswith("fedrl.") and any(would_build(w, signature.return_annotation) for w in wanted)
     ]
+    known = sorted((one for one in known if one is not call), key=lambda one: (len(required(one)), one.__name__))
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and (short := [factory for factory in known if _takes(factory, value)]):
         return "write " + _listed([f"{name}={factory.__name__}({value})" for factory in short], "or")

@@ -84,7 +84,7 @@ class Federation:
             if weight.shape != (self.count,) or not np.all((weight > 0) & np.isfinite(weight)):
                 came = weight.tolist() if weight.size <= 8 else f"an array of shape {weight.shape}"
                 raise ValueError(
-                    f"weight wants {self.count} positive finite numbers, one a client, got {came}; mend it"
+                    f"weight wants {self.count} positive numbers, all finite, one a client, got {came}; mend it"
                 )
 
     def _check_drawn(self, worlds: Callable) -> None:

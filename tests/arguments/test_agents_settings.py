@@ -78,7 +78,7 @@ WRONG: Mistakes = {
         lambda: trained(fedavg(grpo(Tiny()))),
         r"language agents in a TextWorld, .* write fedrl.agents.tasks.federation",
     ),
-    "no partition": (lambda: federation(WORLD_OF_COLOURS, 3), "partition wants a list, each an array, got 3"),
+    "no partition": (lambda: federation(WORLD_OF_COLOURS, 3), "partition wants a list, each a list, .*, got 3"),
     "omega": (
         lambda: preference(["a"] * 9, 2, 3, "0.5", 0),
         "omega wants a number, got the text '0.5'; write omega=0.5",

@@ -81,10 +81,13 @@ WRONG: Mistakes = {
         lambda: Federation(WHERE, lambda key, i: ONE._replace(kernel=ONE.kernel[0]), clients=3),
         r"must return one MDP with kernel \[S, A, S\].*, got \(3, 4\), \(4, 3\) and \(4,\)",
     ),
-    "negative weight": (lambda: Federation(WHERE, MDPS, weight=[1, -1, 1]), r"3 positive .*, got \[1.0, -1.0, 1.0\]"),
+    "negative weight": (
+        lambda: Federation(WHERE, MDPS, weight=[1, -1, 1]),
+        r"3 positive .* got \[1.0, -1.0, 1.0\]",
+    ),
     "infinite weight": (
         lambda: Federation(WHERE, MDPS, weight=[1, np.inf, 1]),
-        r"positive finite .*, got \[1.0, inf, 1.0\]",
+        r"all finite, .* got \[1.0, inf, 1.0\]",
     ),
     "weights": (lambda: Federation(WHERE, MDPS, weights=[1, 1, 1]), r"no argument 'weights'; did you mean weight\?"),
     "num_clients": (

@@ -25,7 +25,7 @@ class TaskList(NamedTuple):
 
 
 @checked
-def federation(world: TextWorld, partition: Sequence[np.ndarray]) -> Federation:
+def federation(world: TextWorld, partition: Sequence[Sequence[int] | np.ndarray]) -> Federation:
     """A client for each list of tasks of the `partition` (`fedrl.agents.partitions`)."""
     if not partition or not all(len(tasks) for tasks in partition):
         empty = next((k for k, tasks in enumerate(partition) if not len(tasks)), None)
