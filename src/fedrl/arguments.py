@@ -1,24 +1,22 @@
 """Arguments, checked where they are given: a mistake is answered in a sentence before anything compiles.
 
-`@checked` goes on functions that build things (learners, methods, engines, federations). It compares what came with the
-signature; `at_least` and `above` check ranges. The sentences are in `argument_errors.py`.
+`@checked` goes on functions that build things (learners, methods, engines, federations), `@checked_class` on records of
+settings. They compare what came with the signature (`argument_fits.py`); `at_least` and `above` check ranges. The
+sentences are in `argument_errors.py`.
 """
 
 import inspect
 import math
-import numbers
 from collections.abc import Callable, Mapping
 from functools import wraps
-from types import NoneType, UnionType
-from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
-
-import numpy as np
-from jax import Array
+from typing import Any, ParamSpec, TypeVar
 
 from fedrl import argument_errors as errors
+from fedrl.argument_fits import FACTORIES, fits
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C", bound=type)
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
@@ -31,9 +29,7 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = _bound(call, signature, args, kwargs)
-        for name, value in given.arguments.items():
-            _check(call, signature, name, value, given.arguments)
+        given = _fitting(call, signature, args, kwargs)
         built = function(*args, **kwargs)
         given.apply_defaults()
         if inspect.isfunction(built) and not any(built is value for value in given.arguments.values()):
@@ -41,61 +37,84 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
             vars(built).update(arguments=remembered, builds=signature.return_annotation)
         return built
 
-    errors.FACTORIES[call] = signature
+    FACTORIES[call] = signature
     return call
 
 
-def at_least(low: float, hint: str = "", **values: float) -> None:
+def checked_only(function: Callable[P, R]) -> Callable[P, R]:
+    """As `checked`, but what it builds does not remember how: records know it by its code and what it closes over.
+
+    For worlds, whose builders have the same names in several modules, and for what was recorded so from the beginning.
+    """
+    signature = inspect.signature(function)
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        _fitting(call, signature, args, kwargs)
+        return function(*args, **kwargs)
+
+    FACTORIES[call] = signature
+    return call
+
+
+def checked_class(cls: C) -> C:
+    """`cls`, a dataclass or a `NamedTuple`, made only of arguments that fit its fields."""
+    return _made_with(_fitting, cls)
+
+
+def checked_names(cls: C) -> C:
+    """`cls`, made only of arguments that it has; what they hold it checks itself."""
+    return _made_with(_bound, cls)
+
+
+def _made_with(check: Callable, cls: C) -> C:
+    signature = inspect.signature(cls)
+    maker = "__new__" if issubclass(cls, tuple) else "__init__"
+    make = getattr(cls, maker)
+
+    @wraps(make)
+    def made(self: Any, *args: Any, **kwargs: Any) -> Any:
+        check(cls, signature, args, kwargs)
+        return make(self, *args, **kwargs)
+
+    setattr(cls, maker, made)
+    FACTORIES[cls] = signature
+    return cls
+
+
+def at_least(low: float, hint: str = "", /, **values: float) -> None:
     """Refuse values below `low`, infinite ones and NaN: `at_least(1, horizon=horizon)`."""
     for name, value in values.items():
         if not low <= value < math.inf:
             raise ValueError(errors.out_of_range(name, value, f"at least {low:g}", hint))
 
 
-def above(low: float, hint: str = "", **values: float) -> None:
+def above(low: float, hint: str = "", /, **values: float) -> None:
     """Refuse values that are not larger than `low`, infinite ones and NaN: `above(0, eta=eta)`."""
     for name, value in values.items():
         if not low < value < math.inf:
             raise ValueError(errors.out_of_range(name, value, f"larger than {low:g}", hint))
 
 
-def fits(annotation: Any, value: Any) -> bool:
-    """Whether `value` may stand where `annotation` does. What cannot be told by looking is let through."""
-    origin, parts = get_origin(annotation), get_args(annotation)
-    if origin in (Union, UnionType):
-        return any(fits(part, value) for part in parts)
-    if origin is Literal:
-        return any(type(value) is type(part) and value == part for part in parts)
-    if origin is tuple and parts[1:] == (...,):
-        return isinstance(value, tuple | list) and all(fits(parts[0], item) for item in value)
-    if origin is Callable:
-        return callable(value) and not errors.is_factory(value) and _same_kind(annotation, value)
-    if annotation in (int, float):
-        return _is_number(value, whole=annotation is int)
-    if annotation is bool:
-        return isinstance(value, bool | np.bool_)
-    if annotation in (None, NoneType):
-        return value is None
-    if isinstance(annotation, type) and origin is None and annotation is not Array and not _is_protocol(annotation):
-        return isinstance(value, annotation)
-    return True
+def at_most(high: float, hint: str = "", /, **values: float) -> None:
+    """Refuse values above `high`, infinite ones and NaN: `at_most(1, share=share)`."""
+    for name, value in values.items():
+        if not -math.inf < value <= high:
+            raise ValueError(errors.out_of_range(name, value, f"at most {high:g}", hint))
 
 
-def _is_protocol(annotation: type) -> bool:
-    return getattr(annotation, "_is_protocol", False)
+def below(high: float, hint: str = "", /, **values: float) -> None:
+    """Refuse values that are not smaller than `high`, infinite ones and NaN: `below(1, momentum=momentum)`."""
+    for name, value in values.items():
+        if not -math.inf < value < high:
+            raise ValueError(errors.out_of_range(name, value, f"smaller than {high:g}", hint))
 
 
-def _is_number(value: Any, *, whole: bool) -> bool:
-    """Arrays without axes count as the number they hold."""
-    if isinstance(value, Array | np.ndarray) and value.shape == ():
-        return np.issubdtype(value.dtype, np.integer if whole else np.number)
-    return isinstance(value, numbers.Integral if whole else numbers.Real) and not isinstance(value, bool)
-
-
-def _same_kind(annotation: Any, value: Any) -> bool:
-    """Whether a built function returns what is wanted: a learner is no method, though both take one argument."""
-    wanted, came = errors.result(annotation), errors.result(getattr(value, "builds", Any))
-    return Any in (wanted, came) or wanted == came
+def _fitting(call: Callable, signature: inspect.Signature, args: tuple, kwargs: Mapping) -> inspect.BoundArguments:
+    given = _bound(call, signature, args, kwargs)
+    for name, value in given.arguments.items():
+        _check(call, signature, name, value, given.arguments)
+    return given
 
 
 def _bound(call: Callable, signature: inspect.Signature, args: tuple, kwargs: Mapping) -> inspect.BoundArguments:

@@ -7,7 +7,11 @@ faults its own way; what follows from them is decided here and in `admission.py`
 
 import math
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fedrl.arguments import checked
 
 
 class Why(IntEnum):
@@ -64,15 +68,17 @@ class ClientFault(NamedTuple):
     error: Exception  # what to raise where faults stop the run
 
 
+@checked
 def stop(*, deadline: float | None = None, largest_norm: float | None = None) -> Faults:
     """The first fault ends the run with an error that names client, exchange and round; the rounds before are kept.
 
     `deadline` is how many seconds one client's work may take, compiling aside; None waits for ever. `largest_norm` limits
-    the Euclidean norm of an upload; None allows any finite one.
+    the Euclidean norm of what an upload moves the parameters by; None allows any finite one.
     """
-    return _checked(Faults(False, 1, 1, deadline, largest_norm))
+    return _in_range(Faults(False, 1, 1, _plain(deadline), _plain(largest_norm)))
 
 
+@checked
 def leave_out(
     *,
     quorum: int | float = 1,
@@ -82,33 +88,31 @@ def leave_out(
 ) -> Faults:
     """A client with a fault does not count in that exchange; the others go on, with their weights renormalised.
 
-    After `in_a_row` faults in a row in the same exchange a client is not asked again. With fewer than `quorum` clients left in an
-    exchange (a count, or as a float a share of the cohort) the run stops, with a checkpoint of the round before. `deadline`
-    and `largest_norm` are as in `stop`.
+    After `in_a_row` faults in a row in the same exchange a client is not asked again. With fewer than `quorum` clients left
+    in an exchange (a count, or as a float a share of the cohort) the run stops, with a checkpoint of the round before.
+    `deadline` and `largest_norm` are as in `stop`.
     """
-    return _checked(Faults(True, quorum, in_a_row, deadline, largest_norm))
+    return _in_range(Faults(True, *map(_plain, (quorum, in_a_row, deadline, largest_norm))))
 
 
-def _checked(faults: Faults) -> Faults:
+def _in_range(faults: Faults) -> Faults:
     quorum = faults.quorum
-    share = isinstance(quorum, float)
-    if (
-        isinstance(quorum, bool)
-        or not isinstance(quorum, int | float)
-        or not (0 < quorum <= 1 if share else quorum >= 1)
-    ):
+    if not (0 < quorum <= 1 if isinstance(quorum, float) else quorum >= 1):
         raise ValueError(
             f"quorum must be a whole number of clients (3) or a share of the cohort above 0 and up to 1.0 (0.5), "
             f"got {quorum!r}"
         )
-    if isinstance(faults.in_a_row, bool) or not isinstance(faults.in_a_row, int) or faults.in_a_row < 1:
+    if faults.in_a_row < 1:
         raise ValueError(f"in_a_row must be a whole number of at least 1, got {faults.in_a_row!r}; 3 is the default")
     for name, value in (("deadline", faults.deadline), ("largest_norm", faults.largest_norm)):
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        if value is not None and not 0 < value < math.inf:
             raise ValueError(f"{name} must be a positive finite number, got {value!r}; leave it out for none")
     return faults
+
+
+def _plain(number: Any) -> Any:
+    """A number of NumPy's or JAX's as Python's own, which travels anywhere."""
+    return number if number is None else np.asarray(number).item()
 
 
 STOP = stop()

@@ -11,8 +11,10 @@ import numpy as np
 from jax import Array
 
 from fedrl import keys, trees
+from fedrl.arguments import checked_names
 from fedrl.environments import finite
 from fedrl.environments.protocol import Environment, Host
+from fedrl.environments.worlds import check_drawn, check_kind, refuse_uncalled
 from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Client, Cohort
@@ -42,6 +44,7 @@ class Clients(NamedTuple):
         return self._replace(memory=trees.put(self.memory, cohort.ids, memory, cohort.present))
 
 
+@checked_names
 @dataclass(frozen=True)
 class Federation:
     """`worlds` is a stack of parameters with a leading client axis (the same for every seed), or a function
@@ -66,6 +69,7 @@ class Federation:
             )
         if not isinstance(self.clients, int | np.integer | None) or isinstance(self.clients, bool):
             raise TypeError(f"clients wants a whole number, got {self.clients!r:.60}; write clients=20")
+        refuse_uncalled(self.worlds)
         if callable(self.worlds):
             if self.clients is None or self.clients < 1:
                 raise ValueError(
@@ -76,9 +80,11 @@ class Federation:
             self._check_stack()
         if self.weight is not None:
             object.__setattr__(self, "weight", finite.as_numbers("weight", self.weight))
-            if np.shape(self.weight) != (self.count,) or not np.all(np.asarray(self.weight) > 0):
+            weight = np.asarray(self.weight)
+            if weight.shape != (self.count,) or not np.all((weight > 0) & np.isfinite(weight)):
+                came = weight.tolist() if weight.size <= 8 else f"an array of shape {weight.shape}"
                 raise ValueError(
-                    f"weight wants {self.count} positive numbers, one a client, got {np.shape(self.weight)}"
+                    f"weight wants {self.count} positive numbers, all finite, one a client, got {came}; mend it"
                 )
 
     def _check_drawn(self, worlds: Callable) -> None:
@@ -90,15 +96,20 @@ class Federation:
                 "write a function that takes these"
             ) from error
         world = jax.eval_shape(self.example)
+        check_kind(self.environment, world)
         if isinstance(world, finite.MDP):
+            check_drawn(world)
             finite.check_sizes(self.environment, world)
 
     def _check_stack(self) -> None:
         """Worlds given as arrays. Of finite MDPs these may be lists, and the clients' MDPs may come one by one."""
         if isinstance(self.worlds, finite.MDP) or _are_mdps(self.worlds):
             stack = finite.check(finite.as_stack(self.worlds))
+            check_kind(self.environment, stack)
             finite.check_sizes(self.environment, stack)
             object.__setattr__(self, "worlds", stack)
+        elif self.worlds is not None:
+            check_kind(self.environment, self.worlds)
         sizes = {np.shape(x)[0] if np.ndim(x) else 0 for x in jax.tree.leaves(self.worlds)}
         if not sizes:
             raise TypeError(

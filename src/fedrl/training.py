@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from fedrl.engines.engine import Engine, Play, State
 from fedrl.engines.fused import fused
 from fedrl.engines.processes import processes
 from fedrl.environments.protocol import Environment
+from fedrl.environments.worlds import check_held
 from fedrl.faults import STOP, Faults
 from fedrl.federation import Federation
 from fedrl.finished_run import Run
@@ -60,11 +61,15 @@ def train(
     """
     at_least(1, rounds=rounds, seeds=seeds, every=every)
     at_least(0, seed=seed)
+    if seed + seeds > 2**32:
+        raise ValueError(f"seeds go up to 2**32 - 1, got {seeds} from {seed} on; choose a smaller seed")
+    _check_quorum(faults, federation)
     algorithm = method(federation)
     measure = measure or usual(federation)
     usual_engine = fused if isinstance(federation.environment, Environment) else processes
     rule, played = faults or STOP, range(seed, seed + seeds)
     play = (engine or usual_engine())(algorithm, federation, measure(algorithm, federation), every, rule)
+    play = play._replace(init=partial(_begun, play))
     what = partial(identity.of_run, method, federation, measure, seeds=played, every=every, engine=play.kind)
     with closing(play), _owned(out, what, warn):
         check = partial(left_out.check, rule, first_seed=seed, explain=play.explain)
@@ -101,6 +106,21 @@ def train(
             journal.close()
         content = policy_file.content(algorithm, federation, at.state, played, policy_file.name_of(method))
         return journal.finish(algorithm, play, at.state, content)
+
+
+def _check_quorum(faults: Faults | None, federation: Federation) -> None:
+    if faults and faults.leaves_out and not isinstance(faults.quorum, float) and faults.quorum > federation.count:
+        raise ValueError(
+            f"a quorum of {faults.quorum} clients is more than the {federation.count} there are; lower it, or give a share "
+            "of the cohort such as quorum=0.5"
+        )
+
+
+def _begun(play: Play, seeds: Sequence[int]) -> tuple[State, Metrics]:
+    """The beginning of a run, whose drawn worlds have then been looked at."""
+    state, opening = play.init(seeds)
+    check_held(state.clients.worlds)
+    return state, opening
 
 
 @contextmanager

@@ -11,12 +11,14 @@ from jax import Array
 
 from fedrl.agents.models.model import Theta
 from fedrl.algorithms.fedavg import Method
+from fedrl.arguments import checked_only
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Cohort, Metrics
 
 
+@checked_only
 def of_products(method: Method, *, used: bool = True) -> Method:
     """`method` (federated averaging of adapters) whose server averages what the adapters do, B A, instead of A and B.
 

@@ -21,6 +21,7 @@ from fedrl.agents.webshop import catalogue, pages
 from fedrl.agents.webshop.environment import WebShopEnv
 from fedrl.agents.webshop.expert import expert as shopping
 from fedrl.agents.webshop.shop import Shop, open_shop
+from fedrl.arguments import at_least, checked_class
 
 
 class Application(NamedTuple):
@@ -34,6 +35,7 @@ class Application(NamedTuple):
     expert: Callable[[int], list[str]]  # (task) -> commands that win it
 
 
+@checked_class
 @dataclass(frozen=True)
 class WebShop:
     """The generated catalogue, or the user's files in WebShop's own format (`folder`)."""
@@ -47,6 +49,8 @@ class WebShop:
     pages: str = "compact"  # "text" or "rich": as WebShop shows them; "compact": shorter, for small models
 
     def __post_init__(self) -> None:
+        at_least(1, products=self.products, step_limit=self.step_limit, held_out=self.held_out, public=self.public)
+        at_least(0, seed=self.seed)
         if self.pages not in pages.PROFILES:
             raise ValueError(f"pages are one of {', '.join(pages.PROFILES)}, got {self.pages!r}")
 
@@ -69,6 +73,7 @@ class WebShop:
         )
 
 
+@checked_class
 @dataclass(frozen=True)
 class Household:
     """Generated games, or ALFWorld's own files (`folder`); what is held out plays in rooms that nobody trained in."""
@@ -81,6 +86,10 @@ class Household:
     public: int = 500
     size: Size = Size()
     detours: int = 3  # at most so many places are looked into in vain before a demonstration goes the right way
+
+    def __post_init__(self) -> None:
+        at_least(1, games=self.games, step_limit=self.step_limit, held_out=self.held_out, public=self.public)
+        at_least(0, seed=self.seed, detours=self.detours)
 
     def build(self) -> Application:
         count = len(_games(self)) - self.held_out

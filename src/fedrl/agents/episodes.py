@@ -17,6 +17,7 @@ from fedrl.agents.likelihood import Sample
 from fedrl.agents.models.model import Model
 from fedrl.agents.parsing import DEMAND, action_in
 from fedrl.agents.reader import Reader, reading
+from fedrl.arguments import at_least, checked_class
 
 MakeEnv = Callable[[], gymnasium.Env]
 Noise = Callable[[int], np.ndarray]  # (step) -> [episodes, n] uniform numbers with which that step's tokens are decided
@@ -24,6 +25,7 @@ Noise = Callable[[int], np.ndarray]  # (step) -> [episodes, n] uniform numbers w
 MOST_DECISIONS = 64  # for which noise is drawn where agents choose among commands
 
 
+@checked_class
 @dataclass(frozen=True)
 class Acting:
     """How agents act."""
@@ -37,10 +39,8 @@ class Acting:
     def __post_init__(self) -> None:
         if self.decode not in ("commands", "free"):
             raise ValueError(f'decode is "commands" or "free", got {self.decode!r}')
-        if self.temperature < 0 or self.most_tokens < 1:
-            raise ValueError(
-                f"temperature must not be negative and most_tokens at least 1, got {self.temperature}, {self.most_tokens}"
-            )
+        at_least(0, "0 takes the likeliest", temperature=self.temperature)
+        at_least(1, most_tokens=self.most_tokens, longest=self.longest)
         if self.window is not None and self.window < 0:
             raise ValueError(
                 f"window is a number of past steps, 0 or more, or None for a transcript, got {self.window}"

@@ -13,6 +13,7 @@ from fedrl.agents.models.model import Theta, load
 from fedrl.agents.models.opened import Spec, opened
 from fedrl.agents.partitions.draws import at
 from fedrl.agents.tasks import TextWorld
+from fedrl.arguments import checked_only
 from fedrl.environments.errors import check_parameters
 from fedrl.federation import Federation
 from fedrl.keys import Key
@@ -31,6 +32,7 @@ class Evaluated(NamedTuple):
     score: Array
 
 
+@checked_only
 def held_out(
     spec: Spec,
     world: TextWorld,
@@ -120,6 +122,7 @@ def played(
     return found
 
 
+@checked_only
 def success(spec: Spec, world: TextWorld, tasks: np.ndarray, acting: Acting = HOW) -> Look:
     """What a client is to say of the model it has learnt (`learner.grpo`): success and score on `tasks`, with the same draws
     whoever and whenever it is.

@@ -69,6 +69,11 @@ def grpo(
     check(mu)
 
     def build(world: TextWorld) -> Learner:
+        if not isinstance(world, TextWorld):
+            raise TypeError(
+                "grpo trains language agents in a TextWorld, and this federation has none; "
+                "write fedrl.agents.tasks.federation(world, partition), or fedavg(ppo()) for this one"
+            )
         optimiser = adamw(rate)
 
         def start(message: Any, client: Client, key: Key) -> Visit:

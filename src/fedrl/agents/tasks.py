@@ -6,6 +6,7 @@ from typing import NamedTuple
 import gymnasium
 import numpy as np
 
+from fedrl.arguments import checked
 from fedrl.federation import Federation
 
 
@@ -23,7 +24,8 @@ class TaskList(NamedTuple):
     number: np.ndarray  # how many they are
 
 
-def federation(world: TextWorld, partition: Sequence[np.ndarray]) -> Federation:
+@checked
+def federation(world: TextWorld, partition: Sequence[Sequence[int] | np.ndarray]) -> Federation:
     """A client for each list of tasks of the `partition` (`fedrl.agents.partitions`)."""
     if not partition or not all(len(tasks) for tasks in partition):
         empty = next((k for k, tasks in enumerate(partition) if not len(tasks)), None)

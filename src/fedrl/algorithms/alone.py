@@ -16,7 +16,7 @@ from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
 from fedrl.local.learner import BuildLearner, Learner, within
-from fedrl.selection.participation import Participation, everyone
+from fedrl.selection.participation import EVERYONE, Participation
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Client, Exchange, LocalUpdate
 
@@ -30,7 +30,7 @@ class Own(NamedTuple):
 
 
 @checked
-def alone(learner: BuildLearner, *, participation: Participation = everyone()) -> Method:
+def alone(learner: BuildLearner, *, participation: Participation = EVERYONE) -> Method:
     """The local steps of `fedavg` without its server: parameters stay in the client's memory."""
 
     def build(federation: Federation) -> Algorithm:

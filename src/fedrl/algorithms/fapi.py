@@ -20,9 +20,10 @@ from fedrl.environments.protocol import Environment, Host, finite_sizes
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
+from fedrl.policies.kinds import want_probabilities
 from fedrl.policies.probabilities import probability_table
 from fedrl.round import work
-from fedrl.selection.participation import Participation, everyone
+from fedrl.selection.participation import EVERYONE, Participation
 from fedrl.theory.fapi import backup
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, BuildPolicy, Client, Cohort, Exchange, LocalUpdate, Metrics
@@ -103,8 +104,8 @@ def fapi_with_federated_evaluation(
     evaluate: BuildEvaluation = bellman_sweeps(),
     improve: BuildImprovement = greedy_step(),
     policy: BuildPolicy = probability_table(),
-    participation: Participation = everyone(),
-    evaluators: Participation = everyone(),
+    participation: Participation = EVERYONE,
+    evaluators: Participation = EVERYONE,
 ) -> Method:
     """Algorithm 1: clients evaluate pi^t and the server averages to V^t; they improve against it and it averages pi.
 
@@ -114,6 +115,8 @@ def fapi_with_federated_evaluation(
     def build(federation: Federation) -> Algorithm:
         environment = federation.environment
         acting, evaluation = policy(environment), evaluate(environment)
+        if _tabular(evaluate) or _tabular(improve):
+            want_probabilities("FAPI", acting)
         exchanges = (
             _exchange("evaluate-policy", evaluators(federation), evaluation.local, "w"),
             _exchange("train", participation(federation), improve(environment), "theta"),
@@ -134,7 +137,7 @@ def fapi_without_federated_evaluation(
     evaluate: BuildEvaluation = bellman_sweeps(),
     improve: BuildImprovement = greedy_step(),
     policy: BuildPolicy = probability_table(),
-    participation: Participation = everyone(),
+    participation: Participation = EVERYONE,
 ) -> Method:
     """Algorithm 2: one exchange, in which each client evaluates pi^t and improves against its own V_n.
 
@@ -145,6 +148,8 @@ def fapi_without_federated_evaluation(
     def build(federation: Federation) -> Algorithm:
         environment = federation.environment
         acting, evaluation = policy(environment), evaluate(environment)
+        if _tabular(evaluate) or _tabular(improve):
+            want_probabilities("FAPI", acting)
 
         exchange = _exchange(
             "train", participation(federation), _after(evaluation.local, improve(environment)), "theta"
@@ -158,6 +163,11 @@ def fapi_without_federated_evaluation(
         )
 
     return build
+
+
+def _tabular(step: Callable) -> bool:
+    """Whether it is one of the steps above."""
+    return getattr(step, "arguments", ("",))[0] in ("bellman_sweeps", "greedy_step")
 
 
 class _Own(NamedTuple):

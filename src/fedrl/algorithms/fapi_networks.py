@@ -19,7 +19,7 @@ from fedrl.local.own_critic import own_critic
 from fedrl.local.ppo import ppo
 from fedrl.local.steps import Rate, adam
 from fedrl.local.trust import Trust, clipped
-from fedrl.selection.participation import Participation, everyone
+from fedrl.selection.participation import EVERYONE, Participation
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, BuildPolicy, Cohort, Exchange, LocalUpdate, Metrics
 
@@ -27,8 +27,8 @@ from fedrl.types import Algorithm, BuildPolicy, Cohort, Exchange, LocalUpdate, M
 @checked
 def deep_fapi_with_federated_evaluation(
     *,
-    participation: Participation = everyone(),
-    evaluators: Participation = everyone(),
+    participation: Participation = EVERYONE,
+    evaluators: Participation = EVERYONE,
     trust: Trust = clipped(0.2),
     optimiser: optax.GradientTransformation = adam(clip=0.5),
     rate: Rate | float = 3e-4,
@@ -105,7 +105,7 @@ def deep_fapi_with_federated_evaluation(
 @checked
 def deep_fapi_without_federated_evaluation(
     *,
-    participation: Participation = everyone(),
+    participation: Participation = EVERYONE,
     trust: Trust = clipped(0.2),
     optimiser: optax.GradientTransformation = adam(clip=0.5),
     rate: Rate | float = 3e-4,

@@ -10,7 +10,7 @@ from fedrl.local.ascent import steps_along
 from fedrl.local.learner import Rule
 from fedrl.local.q_learning import q_learning
 from fedrl.policies.greedy import greedy_table
-from fedrl.selection.participation import Participation, everyone
+from fedrl.selection.participation import EVERYONE, Participation
 from fedrl.selection.selection import BuildSelection
 from fedrl.types import BuildPolicy, Channel
 
@@ -23,7 +23,7 @@ def fed_q_learning(
     samples: int,
     unsampled: Literal["keep", "decay"] = "keep",
     policy: BuildPolicy = greedy_table(),
-    participation: Participation = everyone(),
+    participation: Participation = EVERYONE,
     selection: BuildSelection | None = None,
     server_step: float = 1.0,
     combine: Rule = mean,

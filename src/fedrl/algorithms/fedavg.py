@@ -16,7 +16,7 @@ from fedrl.local.ascent import steps_along
 from fedrl.local.learner import BuildLearner, Learner, Pooling, Rule
 from fedrl.local.reinforce import reinforce
 from fedrl.policies.softmax import softmax_table
-from fedrl.selection.participation import Participation, everyone
+from fedrl.selection.participation import EVERYONE, Participation, everyone
 from fedrl.selection.selection import BuildSelection, Selection
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, BuildPolicy, Channel, Client, Cohort, Exchange, LocalUpdate, Metrics, Policy
@@ -40,7 +40,7 @@ class Model(NamedTuple):
 def fedavg(
     learner: BuildLearner,
     *,
-    participation: Participation = everyone(),
+    participation: Participation = EVERYONE,
     selection: BuildSelection | None = None,
     server_step: float = 1.0,
     combine: Rule = mean,
@@ -55,6 +55,11 @@ def fedavg(
     channel but `plain`, since reports would go around it. `project` may confine the new parameters.
     """
     above(0, "1 adds the mean displacement", server_step=server_step)
+    if selection and participation is not EVERYONE:
+        raise ValueError(
+            "fedavg got a selection and a participation, of which only one can say who trains; leave one out"
+        )
+    _check_rule(combine)
 
     def build(federation: Federation) -> Algorithm:
         environment = federation.environment
@@ -101,6 +106,16 @@ def fedavg(
         )
 
     return build
+
+
+def _check_rule(combine: Rule) -> None:
+    """NumPy's functions take an axis where a rule takes the cohort."""
+    package = (getattr(combine, "__module__", None) or "").split(".")[0]
+    if package in ("numpy", "jax"):
+        raise TypeError(
+            f"fedavg(): combine wants a function (stack of uploads, cohort) -> aggregate, got {package}'s "
+            f"{getattr(combine, '__name__', combine)}; give fedrl.aggregation.median.median, or leave it out for the mean"
+        )
 
 
 def _with_report(local: LocalUpdate, chooser: Selection, pooling: Pooling) -> LocalUpdate:
@@ -151,7 +166,7 @@ def pavg(
     horizon: int,
     batch: int = 1,
     policy: BuildPolicy = softmax_table(),
-    participation: Participation = everyone(),
+    participation: Participation = EVERYONE,
     selection: BuildSelection | None = None,
     server_step: float = 1.0,
     combine: Rule = mean,

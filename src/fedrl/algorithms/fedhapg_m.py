@@ -5,7 +5,7 @@ from fedrl.algorithms.fedavg import Method
 from fedrl.arguments import checked
 from fedrl.local.hapg import hapg
 from fedrl.policies.softmax import softmax_table
-from fedrl.selection.participation import Participation, everyone
+from fedrl.selection.participation import EVERYONE, Participation
 from fedrl.types import BuildPolicy
 
 
@@ -20,7 +20,7 @@ def fedhapg_m(
     server_step: float = 1.0,
     first_batch: int = 0,
     policy: BuildPolicy = softmax_table(),
-    participation: Participation = everyone(),
+    participation: Participation = EVERYONE,
 ) -> Method:
     """FedSVRPG-M with Eq. (5) for the change of the gradient.
 

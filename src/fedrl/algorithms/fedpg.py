@@ -17,7 +17,7 @@ from fedrl.local.learner import Rule
 from fedrl.local.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax, bits_for
 from fedrl.policies.softmax import softmax_table
-from fedrl.selection.participation import Participation, everyone
+from fedrl.selection.participation import EVERYONE, Participation
 from fedrl.selection.selection import BuildSelection
 from fedrl.theory.bit_level import projection_radius
 from fedrl.trees import Tree
@@ -32,7 +32,7 @@ def s_fedpg(
     horizon: int,
     batch: int,
     policy: BuildPolicy = softmax_table(),
-    participation: Participation = everyone(),
+    participation: Participation = EVERYONE,
     selection: BuildSelection | None = None,
     server_step: float = 1.0,
     combine: Rule = mean,
@@ -56,7 +56,7 @@ def rs_fedpg(
     batch: int,
     lam: float,
     policy: BuildPolicy = softmax_table(),
-    participation: Participation = everyone(),
+    participation: Participation = EVERYONE,
     selection: BuildSelection | None = None,
     server_step: float = 1.0,
     combine: Rule = mean,
@@ -83,7 +83,7 @@ def b_rs_fedpg(
     radius: float | None = None,
     bit_discount: float | None = None,
     policy: BuildPolicy = bit_softmax(),
-    participation: Participation = everyone(),
+    participation: Participation = EVERYONE,
     selection: BuildSelection | None = None,
     server_step: float = 1.0,
     combine: Rule = mean,

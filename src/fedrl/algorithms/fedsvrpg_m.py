@@ -5,7 +5,7 @@ from fedrl.algorithms.fedavg import Method
 from fedrl.arguments import checked
 from fedrl.local.svrpg import svrpg
 from fedrl.policies.softmax import softmax_table
-from fedrl.selection.participation import Participation, everyone
+from fedrl.selection.participation import EVERYONE, Participation
 from fedrl.types import BuildPolicy
 
 
@@ -21,7 +21,7 @@ def fedsvrpg_m(
     first_batch: int = 0,
     corrected: bool = True,
     policy: BuildPolicy = softmax_table(),
-    participation: Participation = everyone(),
+    participation: Participation = EVERYONE,
 ) -> Method:
     """Clients follow Eq. (4); with beta = 1 and `server_step` = 1 this is FedAvg.
 

@@ -47,6 +47,9 @@ def fmarl(
     if tau < 1 or interactions < 0:
         raise ValueError(f"fmarl wants tau >= 1 and interactions >= 0, got {tau} and {interactions}")
     above(0, "1 adds the mean displacement", server_step=server_step)
+    above(
+        0, "it is how much of its neighbours' directions an agent takes, below 1 / (their number + 1)", epsilon=epsilon
+    )
 
     def build(federation: Federation) -> Algorithm:
         talk = graph if interactions else None

@@ -17,7 +17,7 @@ from jax import Array
 
 from fedrl import keys, lock_step, trees
 from fedrl.admission import Heard
-from fedrl.arguments import checked
+from fedrl.arguments import at_least, checked
 from fedrl.engines import cache
 from fedrl.engines.engine import Engine, Play, State, blank, refuse_deadline
 from fedrl.faults import STOP, Faults
@@ -36,6 +36,7 @@ MOST_ROUNDS = 64  # per call: often enough for a progress bar, seldom enough to 
 def fused(over: str = "map", *, lanes: int = 640) -> Engine:
     if over not in ("map", "vmap"):
         raise ValueError(f"over must be 'map' (exact) or 'vmap' (fast), got {over!r}")
+    at_least(1, "so many client copies go at once", lanes=lanes)
     cache.enable()
 
     def build(

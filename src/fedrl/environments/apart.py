@@ -164,9 +164,9 @@ def _serve(descriptor: int) -> None:
             except Exception as error:
                 own = type(error).__module__ == "builtins"  # others need not survive the way
                 answer = error if own else RuntimeError(f"{type(error).__name__}: {error}")
-                reply = cloudpickle.dumps((answer, env.agents if env is not None else []))
+                reply = cloudpickle.dumps((answer, getattr(env, "agents", [])))
             line.send_bytes(reply)
-    if env is not None:
+    if isinstance(env, ParallelEnv):
         env.close()
 
 

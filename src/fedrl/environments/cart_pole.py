@@ -6,6 +6,7 @@ unstable, differences grow: the same list of actions parts from Gymnasium by 1e-
 after some 450 in float64.
 """
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from fedrl import keys
+from fedrl.arguments import checked, checked_only
 from fedrl.environments.protocol import Box, Discrete, Environment, Step
 
 SECONDS = 0.02  # between two states
@@ -40,6 +42,7 @@ class State(NamedTuple):
     steps: Array  # int32: taken so far
 
 
+@checked
 def environment(gamma: float = 0.99, limit: int = 500) -> Environment:
     """Reward 1 a step, the last one included. An episode is cut at its world's `horizon`, at `limit` in any case.
 
@@ -85,6 +88,7 @@ def _euler(world: CartPole, physics: Array, action: Array) -> Array:
     return physics + SECONDS * jnp.stack([velocity, acceleration, spin, turn])
 
 
+@checked_only
 def world(
     gravity: float | Array = 9.8,
     cart_mass: float | Array = 1.0,
@@ -99,21 +103,31 @@ def world(
     return CartPole(*jnp.broadcast_arrays(*numbers, jnp.asarray(horizon, jnp.int32)))
 
 
+_USUAL = {name: parameter.default for name, parameter in inspect.signature(world).parameters.items()}
+
+
+@checked_only
 def evenly(clients: int, field: str, low: float, high: float) -> CartPole:
     """A stack of worlds that differ in one field, evenly spaced from `low` to `high`, both included."""
     if field not in CartPole._fields:
         raise ValueError(f"a cart-pole world has no {field!r}; choose one of {', '.join(CartPole._fields)}")
     if clients < 1:
         raise ValueError(f"a federation wants at least one client, got clients={clients}; try 8")
+    least = {"gravity": -math.inf, "start": 0.0}.get(field, 1e-6)
+    if not all(math.isfinite(x) and x >= least for x in (low, high)):
+        kind = {"gravity": "finite", "start": "finite and not negative"}.get(field, "finite and positive")
+        raise ValueError(f"{field} of a cart-pole must be {kind}, got {low} to {high}; CartPole-v1 has {_USUAL[field]}")
     values = np.linspace(low, high, clients)
     return world(**{field: jnp.asarray(np.rint(values) if field == "horizon" else values, float)})
 
 
+@checked_only
 def start_ranges(clients: int, low: float, high: float) -> CartPole:
     """Client i starts within ± its own half-width, evenly spaced from `low` to `high`."""
     return evenly(clients, "start", low, high)
 
 
+@checked_only
 def perturbed_starts(nominal: float = 0.05, spread: float = 0.005) -> Callable[[keys.Key, int | Array], CartPole]:
     """Half-widths drawn uniformly from nominal ± spread, as in the published code of Wang et al. 2024."""
     if not 0.0 <= spread <= nominal:

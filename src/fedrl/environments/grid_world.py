@@ -11,9 +11,10 @@ import numpy as np
 from jax import Array
 
 from fedrl import keys
+from fedrl.arguments import checked_only
 from fedrl.environments.finite import MDP
 from fedrl.environments.random_mdp import World, masked_rows
-from fedrl.environments.synthetic import kind, mixing, with_gate
+from fedrl.environments.synthetic import check_kinds, kind, mixing, with_gate
 
 GAMMA = 0.95  # the paper's; the published code runs with 0.99
 SUCCESS = 0.8
@@ -23,7 +24,8 @@ GOAL = CELLS.index((2, 2))
 CORNER = np.eye(len(CELLS))[CELLS.index((0, 0))]  # start of every training episode in the published code
 
 
-def grid_world(epsilon: float, *, start: np.ndarray | None = None, kinds: int | None = None) -> World:
+@checked_only
+def grid_world(epsilon: float, *, start: Array | None = None, kinds: int | None = None) -> World:
     """P_c = (1 - epsilon) P_com + epsilon P_c_ind; epsilon = 0: all clients alike.
 
     P_com reaches the intended cell with probability 0.8; P_c_ind moves to a free neighbour with random probabilities
@@ -33,6 +35,7 @@ def grid_world(epsilon: float, *, start: np.ndarray | None = None, kinds: int | 
     return _worlds(epsilon, start, kinds, cut=())
 
 
+@checked_only
 def highly_heterogeneous(*, epsilon: float = 0.0) -> World:
     """The goal pays nothing and becomes the gate to two absorbing states that pay 1, opened by opposite actions.
 
@@ -53,11 +56,16 @@ def highly_heterogeneous(*, epsilon: float = 0.0) -> World:
     return world
 
 
-def _worlds(epsilon: float, start: np.ndarray | None, kinds: int | None, cut: tuple[tuple[int, int], ...]) -> World:
+def _worlds(
+    epsilon: float, start: Array | np.ndarray | None, kinds: int | None, cut: tuple[tuple[int, int], ...]
+) -> World:
     share = mixing(epsilon)
+    check_kinds(kinds)
     rho = np.full(len(CELLS), 1.0 / len(CELLS)) if start is None else np.asarray(start)
     if rho.shape != (len(CELLS),):
         raise ValueError(f"start must hold one probability for each of the 8 cells, got shape {rho.shape}; try CORNER")
+    if not (abs(rho.sum() - 1.0) < 1e-4 and (rho >= 0).all()):
+        raise ValueError(f"start must be a distribution over the 8 cells, got {rho.tolist()}; try CORNER")
     target = _targets(cut)
     neighbour = np.array(
         [[cell != own and cell in row for cell in range(len(CELLS))] for own, row in enumerate(target)]

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from fedrl.arguments import checked, checked_only
 from fedrl.environments.protocol import Box, Environment, Step
 
 MIN_POSITION, MAX_POSITION = -1.2, 0.6
@@ -39,6 +40,7 @@ class State(NamedTuple):
     steps: Array  # int32: taken so far
 
 
+@checked
 def environment(gamma: float = 0.99, limit: int = 999, *, cost: str = "policy") -> Environment:
     """Each step costs 0.1 a^2, the goal pays 100. An episode is cut at its world's `horizon`, at `limit` in any case.
 
@@ -87,6 +89,7 @@ def _drive(world: MountainCar, physics: Array, force: Array) -> tuple[Array, Arr
     return position, jnp.where((position == MIN_POSITION) & (velocity < 0.0), 0.0, velocity)
 
 
+@checked_only
 def world(
     power: float | Array = 0.0015,
     goal_position: float | Array = 0.45,
@@ -101,6 +104,7 @@ def world(
     return MountainCar(*jnp.broadcast_arrays(*numbers, jnp.asarray(horizon, jnp.int32)))
 
 
+@checked_only
 def shifts(
     level: str,
     clients: int = 60,

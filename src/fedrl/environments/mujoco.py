@@ -15,6 +15,7 @@ from jax import Array
 from mujoco.batch import Batch, SimulationError
 
 from fedrl import keys
+from fedrl.arguments import checked, checked_only
 from fedrl.environments.checks import check_finite_rows
 from fedrl.environments.errors import WorldError
 from fedrl.environments.mujoco_tasks import HALF_CHEETAH, HOPPER, WALKER2D, Task, World, compiled, numbers, world
@@ -27,21 +28,25 @@ THICKEST_LEG = {"low": 0.07, "medium": 0.10, "high": 0.15}
 # `threads=None` below: as many as there are processors, shared between the worker processes of an engine.
 
 
+@checked
 def half_cheetah(gamma: float = 0.99, limit: int = 1000, *, threads: int | None = None) -> Host:
     """Never over, only cut."""
     return _host(HALF_CHEETAH, gamma, limit, threads)
 
 
+@checked
 def walker2d(gamma: float = 0.99, limit: int = 1000, *, threads: int | None = None) -> Host:
     """Over when the torso is too low, too high or too far aslant."""
     return _host(WALKER2D, gamma, limit, threads)
 
 
+@checked
 def hopper(gamma: float = 0.99, limit: int = 1000, *, threads: int | None = None) -> Host:
     """Over when the torso is too low or too far aslant."""
     return _host(HOPPER, gamma, limit, threads)
 
 
+@checked_only
 def hopper_legs(level: str, clients: int = 60) -> World:
     """A stack of Hoppers with leg radii evenly spaced from .01 to .07, .10 or .15: paper 004 §5.1."""
     if level not in THICKEST_LEG or clients < 1:
@@ -49,6 +54,7 @@ def hopper_legs(level: str, clients: int = 60) -> World:
     return world(HOPPER, leg_radius=np.linspace(THINNEST_LEG, THICKEST_LEG[level], clients))
 
 
+@checked_only
 def perturbed_starts(
     task: Task, nominal: float | None = None, spread: float | None = None
 ) -> Callable[[keys.Key, int | Array], World]:

@@ -33,7 +33,7 @@ def pettingzoo(make_env: MakeParallel, *, limit: int, gamma: float = 0.99, deadl
     """
     if limit < 1 or not 0.0 < gamma <= 1.0 or not deadline > 0:
         raise ValueError(f"wanted limit >= 1, 0 < gamma <= 1 and deadline > 0, got {limit}, {gamma} and {deadline}")
-    first = Apart(make_env)
+    first = _first(make_env)
     agents = list(first.possible_agents)
     pairs = [(first.observation_space(agent), first.action_space(agent)) for agent in agents]
     first.close()
@@ -58,6 +58,19 @@ def pettingzoo(make_env: MakeParallel, *, limit: int, gamma: float = 0.99, deadl
         native_actions=done,
     )
     return Federation(host, np.zeros(len(agents), np.int32))
+
+
+def _first(make_env: MakeParallel) -> Apart:
+    """One to ask for agents and spaces."""
+    try:
+        return Apart(make_env)
+    except Gone:
+        raise
+    except Exception as error:
+        raise ValueError(
+            f"make_env() must make a PettingZoo parallel environment, but asking one for its agents and spaces "
+            f"ended with {type(error).__name__}: {error}; call make_env() on its own and mend that"
+        ) from error
 
 
 class Copies:

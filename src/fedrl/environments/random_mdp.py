@@ -13,20 +13,24 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from fedrl import keys
+from fedrl.arguments import at_least, checked_only
 from fedrl.environments.finite import MDP
 
 World = Callable[[keys.Key, int | Array], MDP]
 Mask = Callable[[keys.Key, tuple[int, ...]], Array]
 
 
+@checked_only
 def dense(states: int = 5, actions: int = 5, kappa: float | Array = 0.0, *, nominal_first: bool = False) -> World:
     """Every entry of every kernel uniform, rows normalised. kappa = 0: all clients alike."""
     return _mixture(_everywhere, _everywhere, states, actions, kappa, nominal_first)
 
 
+@checked_only
 def orthogonal(states: int = 5, actions: int = 5, kappa: float | Array = 0.0, *, nominal_first: bool = False) -> World:
     """The nominal kernel lives on a Bernoulli(1/2) mask, all the others on its complement.
 
@@ -44,6 +48,7 @@ def orthogonal(states: int = 5, actions: int = 5, kappa: float | Array = 0.0, *,
     return _mixture(mask, lambda key, shape: ~mask(key, shape), states, actions, kappa, nominal_first)
 
 
+@checked_only
 def sparse(
     states: int = 5, actions: int = 5, kappa: float | Array = 1.0, *, density: float = 0.2, nominal_first: bool = False
 ) -> World:
@@ -72,6 +77,7 @@ def _mixture(
 ) -> World:
     """Masks see the shared key, unless `private`: then a client's own mask is drawn from the client's key."""
     _fraction("kappa", kappa)
+    at_least(1, states=states, actions=actions)
     shape = (states, actions, states)
 
     def world(key: keys.Key, client_id: int | Array) -> MDP:
@@ -102,5 +108,8 @@ def _one_entry(key: keys.Key, shape: tuple[int, ...]) -> Array:
 
 def _fraction(name: str, number: float | Array) -> None:
     """Only numbers known now can be checked; one that is given at run time was checked by whoever gave it."""
-    if not isinstance(number, Array) and not 0.0 <= number <= 1.0:
+    if isinstance(number, jax.core.Tracer):
+        return
+    known = np.asarray(number)
+    if not np.all((known >= 0.0) & (known <= 1.0)):
         raise ValueError(f"{name} must lie in [0, 1], got {number}; it is a share, so try e.g. {name}=0.5")

@@ -5,12 +5,14 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl import keys
+from fedrl.arguments import at_least, checked_only
 from fedrl.environments.finite import MDP
 from fedrl.environments.random_mdp import World
 
 GAMMA = 0.99  # the published code's; App. H names a discount for GridWorld only
 
 
+@checked_only
 def synthetic(epsilon: float, states: int = 5, actions: int = 4, *, kinds: int | None = None) -> World:
     """Reward uniform on [0, 1] and shared, start uniform. epsilon = 0: all clients alike; epsilon_P <= 2 epsilon.
 
@@ -18,6 +20,8 @@ def synthetic(epsilon: float, states: int = 5, actions: int = 4, *, kinds: int |
     published code has it.
     """
     share = mixing(epsilon)
+    at_least(1, states=states, actions=actions)
+    check_kinds(kinds)
 
     def world(key: keys.Key, client_id: int | Array) -> MDP:
         own = keys.of(key, "individual", kind(client_id, kinds))
@@ -29,6 +33,7 @@ def synthetic(epsilon: float, states: int = 5, actions: int = 4, *, kinds: int |
     return world
 
 
+@checked_only
 def highly_heterogeneous(states: int = 5, actions: int = 4, *, epsilon: float = 0.0) -> World:
     """`synthetic` plus two absorbing states that pay 1, entered from state 0 by opposite actions for even and odd ids.
 
@@ -74,9 +79,12 @@ def simplex_rows(key: keys.Key, shape: tuple[int, ...]) -> Array:
 
 def kind(client_id: int | Array, kinds: int | None) -> Array:
     """Which individual kernel client `client_id` has."""
+    return jnp.asarray(client_id) if kinds is None else jnp.asarray(client_id) % kinds
+
+
+def check_kinds(kinds: int | None) -> None:
     if kinds is not None and kinds < 1:
         raise ValueError(f"kinds must be None or at least 1, got {kinds}; None gives each client its own kernel")
-    return jnp.asarray(client_id) if kinds is None else jnp.asarray(client_id) % kinds
 
 
 def mixing(epsilon: float) -> float:

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from fedrl import keys
+from fedrl.arguments import at_least, checked
 
 Link = tuple[int, int]
 
@@ -57,6 +58,7 @@ class Graph(NamedTuple):
         return float(self.mu[1])
 
 
+@checked
 def edges(pairs: Iterable[Link], agents: int) -> Graph:
     """The graph with these links between agents 0..agents-1; either end of a pair may come first."""
     if agents < 2:
@@ -85,26 +87,31 @@ def edges(pairs: Iterable[Link], agents: int) -> Graph:
     return Graph(agents, tuple(sorted(found)))
 
 
+@checked
 def path(m: int) -> Graph:
     """0 - 1 - ... - m-1, vehicles in a row; with m = 5 the "Merge" of §VII, mu_2 = 2 - 2 cos(pi / 5) = 0.3820."""
     return edges([(i, i + 1) for i in range(m - 1)], m)
 
 
+@checked
 def ring(m: int) -> Graph:
     if m < 3:
         raise ValueError(f"a ring needs at least 3 agents, got {m}; use path({m})")
     return edges([(i, (i + 1) % m) for i in range(m)], m)
 
 
+@checked
 def complete(m: int) -> Graph:
     return edges(combinations(range(m), 2), m)
 
 
+@checked
 def random_graph(m: int, links: int, seed: int) -> Graph:
     """A connected graph of so many links: all pairs in random order, first those that join two parts, then the rest.
 
     Every connected graph can come out, but not all with the same probability.
     """
+    at_least(0, seed=seed)
     if not m - 1 <= links <= m * (m - 1) // 2:
         raise ValueError(
             f"{m} agents are connected by at least {m - 1} and at most {m * (m - 1) // 2} links, wanted {links}; "
@@ -124,6 +131,7 @@ def random_graph(m: int, links: int, seed: int) -> Graph:
     return edges(tree + rest[: links - len(tree)], m)
 
 
+@checked
 def mixing(graph: Graph, epsilon: float, interactions: int) -> np.ndarray:
     """(I - epsilon La)^E [m, m] in float64: E = `interactions` times Eq. (23) on stacked directions.
 
@@ -135,6 +143,7 @@ def mixing(graph: Graph, epsilon: float, interactions: int) -> np.ndarray:
     return np.linalg.matrix_power(np.eye(graph.agents) - epsilon * graph.laplacian, interactions)
 
 
+@checked
 def contraction(graph: Graph, epsilon: float) -> float:
     """The factor by which one interaction shrinks deviations from the mean at least: max_{i >= 2} |1 - epsilon mu_i|.
 

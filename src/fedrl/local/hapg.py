@@ -13,6 +13,7 @@ from fedrl.keys import Key
 from fedrl.local.ascent import BuildDirection, Direction
 from fedrl.local.reinforce import reward_to_go, scores
 from fedrl.local.svrpg import Anchor, log_likelihood
+from fedrl.policies.kinds import want_gradient
 from fedrl.rollouts.episodes import Trajectory, env_steps, sampler
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
@@ -30,6 +31,7 @@ def hapg(*, beta: float, horizon: int, batch: int = 1) -> BuildDirection:
     at_least(1, horizon=horizon, batch=batch)
 
     def build(environment: Environment, policy: Policy) -> Direction:
+        want_gradient("hapg", policy)
         act = sampler(environment, policy, horizon=horizon, batch=batch)
 
         def sample(theta: Tree, anchor: Anchor, client: Client, key: Key) -> Trajectory:

@@ -2,12 +2,15 @@
 
 from typing import Any, NamedTuple
 
+import jax
 from jax import Array
 
+from fedrl import keys
 from fedrl.arguments import checked
 from fedrl.keys import Key
 from fedrl.local.actor_critic_records import Theta
 from fedrl.local.learner import BuildLearner, Learner, within
+from fedrl.policies.kinds import kind_of
 from fedrl.trees import Tree
 from fedrl.types import Client, LocalUpdate
 
@@ -25,6 +28,7 @@ def own_critic(learner: BuildLearner) -> BuildLearner:
 
     def build(environment: Any) -> Learner:
         inner = learner(environment)
+        _want_critic(inner)
 
         def inside(client: Client) -> Client:
             return client._replace(memory=client.memory.memory)
@@ -60,3 +64,13 @@ def own_critic(learner: BuildLearner) -> BuildLearner:
         )
 
     return build
+
+
+def _want_critic(learner: Learner) -> None:
+    speaks = kind_of(learner.policy) == "language-model"  # its theta_0 is large, and has no critic anyway
+    theta = () if speaks else jax.eval_shape(lambda: learner.init(keys.of_seed(0)))
+    if not isinstance(theta, Theta) or not jax.tree.leaves(theta.critic):
+        raise ValueError(
+            "own_critic keeps a learner's critic at home, and this learner has none that travels; "
+            "give an actor-critic: own_critic(ppo())"
+        )

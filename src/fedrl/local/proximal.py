@@ -1,5 +1,6 @@
 """FedProx (Li et al. 2020): every step also pulls a client back to the parameters it was sent."""
 
+import math
 from typing import Any
 
 from fedrl import trees
@@ -38,7 +39,7 @@ def pull(theta: Tree, anchor: Tree, mu: float) -> Tree:
 
 
 def check(mu: float) -> None:
-    if not mu >= 0:
+    if not 0 <= mu < math.inf:
         raise ValueError(
-            f"mu weighs how far a client may go and cannot be negative, got {mu}; 0 is federated averaging"
+            f"mu weighs how far a client may go, is finite and cannot be negative, got {mu}; 0 is federated averaging"
         )

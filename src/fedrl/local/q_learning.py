@@ -11,6 +11,7 @@ from fedrl.arguments import at_least, checked
 from fedrl.environments.protocol import Environment, Step, finite_sizes
 from fedrl.keys import Key
 from fedrl.local.ascent import BuildDirection, Direction
+from fedrl.policies.kinds import kind_of
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
 
@@ -25,6 +26,12 @@ def q_learning(*, samples: int, unsampled: Literal["keep", "decay"] = "keep") ->
 
     def build(environment: Environment, policy: Policy) -> Direction:
         states, actions = finite_sizes(environment)
+        theta = jax.eval_shape(lambda: policy.init(keys.of_seed(0)))
+        if getattr(theta, "shape", None) != (states, actions) or kind_of(policy) == "probability-table":
+            raise ValueError(
+                f"q_learning learns a table of action values [{states}, {actions}], got a policy with other parameters "
+                f"({kind_of(policy) or 'of your own'}); give policy=greedy_table()"
+            )
 
         def sample(q: Array, message: Tree, client: Client, key: Key) -> tuple[Array, Step]:
             world = environment.prepare(client.world)

@@ -11,10 +11,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl import trees
-from fedrl.arguments import above, at_least, checked
+from fedrl.arguments import above, at_least, at_most, checked
 from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
 from fedrl.local.ascent import BuildDirection, Direction
+from fedrl.policies.kinds import want_gradient
 from fedrl.rollouts.contact import contact
 from fedrl.rollouts.episodes import Trajectory, env_steps
 from fedrl.trees import Tree
@@ -32,8 +33,10 @@ def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: f
     at_least(0, "0 does not regularise", lam=lam)
     if bit_discount is not None:
         above(0, "None takes the paper's", bit_discount=bit_discount)
+        at_most(1, "None takes the paper's", bit_discount=bit_discount)
 
     def build(environment: Environment, policy: Policy) -> Direction:
+        want_gradient("reinforce", policy)
         touch = contact(environment, policy, lambda theta, client: theta, horizon=horizon, batch=batch)
 
         def learn(theta: Tree, message: Tree, seen: Trajectory, client: Client, key: Key) -> tuple[Tree, Array]:

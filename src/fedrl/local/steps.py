@@ -5,10 +5,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax import Array
 
-from fedrl.arguments import above, at_least, checked
+from fedrl.arguments import above, at_least, below, checked
 
 Rate = Callable[[Array], Array]  # (round) -> step size, or another coefficient
 
@@ -16,6 +17,8 @@ Rate = Callable[[Array], Array]  # (round) -> step size, or another coefficient
 @checked
 def sgd(momentum: float = 0.9, *, clip: float | None = None) -> optax.GradientTransformation:
     """Momentum SGD; `clip` bounds the global norm of the gradient first (10 in 004's published code)."""
+    at_least(0, "0.9 is usual", momentum=momentum)
+    below(1, "0.9 is usual", momentum=momentum)
     return _clipped(optax.trace(decay=momentum) if momentum else optax.identity(), clip)
 
 
@@ -63,6 +66,19 @@ def dropping(start: float, *, every: int, factor: float = 10.0) -> Rate:
 def as_rate(name: str, rate: Rate | float) -> Rate:
     """`rate` itself, or the schedule that always gives this number; `name` is the argument's."""
     if callable(rate):
+        if not hasattr(rate, "builds"):  # ours were checked when they were built
+            _check_schedule(name, rate)
         return rate
     at_least(0, "0 switches it off", **{name: rate})
     return constant(rate)
+
+
+def _check_schedule(name: str, rate: Rate) -> None:
+    """Refuse a user's function that gives no usable number for round 0."""
+    first = np.asarray(rate(jnp.int32(0)))
+    if first.shape != () or first.dtype.kind not in "fiu":
+        raise TypeError(
+            f"{name}(round) must return one number, got an array of shape {first.shape} and type {first.dtype}; "
+            "write lambda round: 0.001, or decaying(0.001, decay=0.99)"
+        )
+    at_least(0, "this is what the schedule gives for round 0", **{name: float(first)})

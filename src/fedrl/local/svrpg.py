@@ -12,6 +12,7 @@ from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
 from fedrl.local.ascent import BuildDirection, Direction
 from fedrl.local.reinforce import reward_to_go, scores
+from fedrl.policies.kinds import want_gradient
 from fedrl.rollouts.episodes import Trajectory, env_steps, sampler
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
@@ -37,6 +38,7 @@ def svrpg(*, beta: float, horizon: int, batch: int = 1, corrected: bool = True) 
     at_least(1, horizon=horizon, batch=batch)
 
     def build(environment: Environment, policy: Policy) -> Direction:
+        want_gradient("svrpg", policy)
         act = sampler(environment, policy, horizon=horizon, batch=batch)
 
         def learn(theta: Tree, anchor: Anchor, seen: Trajectory, client: Client, key: Key) -> tuple[Tree, Array]:

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from fedrl.arguments import at_least, checked
+from fedrl.arguments import above, at_least, checked
 from fedrl.keys import Key
 from fedrl.local.actor_critic import actor_critic, surrogate
 from fedrl.local.actor_critic_records import ActorCritic, Batch, Improvement
@@ -51,8 +51,7 @@ def tac(
     Unlike the paper, whose critics learn from a replay buffer and count the entropy of all later steps, this is the
     on-policy form: a drop-in for PPO, as Xu et al. 2024 (Fig. 6f) use it.
     """
-    if not q > 0:
-        raise ValueError(f"the entropic index q must be positive, got {q}; between 1 and 2 is usual")
+    above(0, "it is the entropic index, and between 1 and 2 is usual", q=q)
     at_least(0, epochs=epochs)
     at_least(1, minibatch=minibatch)
     rate_at, alpha_at = as_rate("rate", rate), as_rate("alpha", alpha)

@@ -1,5 +1,6 @@
 """How far a policy may move on one batch: PPO's two ways, the clipped ratio and the adaptive KL penalty."""
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -19,8 +20,8 @@ class Trust(NamedTuple):
 @checked
 def clipped(reach: float = 0.2) -> Trust:
     """min(rho A, clip(rho, 1 - reach, 1 + reach) A): Schulman et al. 2017, Eq. (7)."""
-    if not reach > 0:
-        raise ValueError(f"reach must be positive, got {reach}; 0.2 is usual")
+    if not 0 < reach < math.inf:
+        raise ValueError(f"reach must be positive and finite, got {reach}; 0.2 is usual")
 
     def objective(ratio: Array, advantage: Array, kl: Array, beta: Array) -> Array:
         return jnp.minimum(ratio * advantage, jnp.clip(ratio, 1.0 - reach, 1.0 + reach) * advantage)
@@ -35,8 +36,8 @@ def adaptive_kl(target: float = 3e-3) -> Trust:
     The constants are those of 004's published code: beta is halved below target / 1.1, doubled above 1.1 target, then
     capped at min(20, |largest advantage / KL|) and kept above 1e-8; the ratio is clipped to [1e-8, 10].
     """
-    if not target > 0:
-        raise ValueError(f"the KL target must be positive, got {target}; 004 uses 3e-3")
+    if not 0 < target < math.inf:
+        raise ValueError(f"the KL target must be positive and finite, got {target}; 004 uses 3e-3")
 
     def objective(ratio: Array, advantage: Array, kl: Array, beta: Array) -> Array:
         return jnp.clip(ratio, 1e-8, 10.0) * advantage - beta * kl

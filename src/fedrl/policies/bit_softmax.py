@@ -3,8 +3,6 @@
 Labbi et al. 2025, §4.4 and App. F.1.
 """
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +11,7 @@ from jax import Array
 from fedrl.arguments import checked
 from fedrl.environments.finite import draw
 from fedrl.environments.protocol import Environment, Host, finite_sizes
-from fedrl.keys import Key
+from fedrl.policies.first import Start, first
 from fedrl.types import BuildPolicy, Policy
 
 
@@ -23,7 +21,7 @@ def bits_for(actions: int) -> int:
 
 
 @checked
-def bit_softmax(start: Callable[[Key, tuple[int, ...]], Array] | None = None) -> BuildPolicy:
+def bit_softmax(start: Start | None = None) -> BuildPolicy:
     """theta [S, 2^k - 1, 2]: two logits for every state and word shorter than k.
 
     `start(key, shape)` draws the first logits, by default zero (every bit is a fair coin).
@@ -60,7 +58,7 @@ def bit_softmax(start: Callable[[Key, tuple[int, ...]], Array] | None = None) ->
             return jnp.argmax(likely, axis=-1).astype(jnp.int32)
 
         return Policy(
-            init=lambda key: jnp.zeros(shape) if start is None else start(key, shape),
+            init=first(start, shape, lambda: jnp.zeros(shape)),
             prepare=prepare,
             noise=jax.random.uniform,
             sample=lambda cumulative, obs, u: draw(cumulative[obs], u),

@@ -1,19 +1,17 @@
 """The greedy policy of a table of action values, for Q-learning. First maximum on ties."""
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from fedrl.arguments import checked
 from fedrl.environments.protocol import Environment, Host, finite_sizes
-from fedrl.keys import Key
+from fedrl.policies.first import Start, first
 from fedrl.types import BuildPolicy, Policy
 
 
 @checked
-def greedy_table(start: Callable[[Key, tuple[int, ...]], Array] | None = None) -> BuildPolicy:
+def greedy_table(start: Start | None = None) -> BuildPolicy:
     """theta [S, A] is Q; acting takes the argmax, so the log-probability of any other action is -inf.
 
     `start(key, shape)` draws the first Q, by default zero.
@@ -26,7 +24,7 @@ def greedy_table(start: Callable[[Key, tuple[int, ...]], Array] | None = None) -
             return jnp.log(jax.nn.one_hot(jnp.argmax(theta, axis=-1), shape[1], dtype=theta.dtype))[..., None]
 
         return Policy(
-            init=lambda key: jnp.zeros(shape) if start is None else start(key, shape),
+            init=first(start, shape, lambda: jnp.zeros(shape)),
             prepare=lambda theta: jnp.argmax(theta, axis=-1),
             noise=jax.random.uniform,
             sample=lambda best, obs, u: best[obs],

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedrl.arguments import checked
+from fedrl.arguments import at_least, checked
 from fedrl.environments.finite import draw
 from fedrl.environments.protocol import Box, Discrete, Environment, Host, MultiDiscrete
 from fedrl.keys import Key
@@ -23,6 +23,7 @@ LOG_SQRT_2PI = 0.5 * math.log(2 * math.pi)
 @checked
 def mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
     """The policy that fits the environment's actions: `categorical_mlp`, `multi_categorical_mlp` or `gaussian_mlp`."""
+    network.check_hidden(hidden)
     kinds = {Discrete: categorical_mlp, MultiDiscrete: multi_categorical_mlp, Box: gaussian_mlp}
 
     def build(environment: Environment | Host) -> Policy:
@@ -34,6 +35,7 @@ def mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
 @checked
 def categorical_mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
     """Softmax over the outputs of a network with these tanh layers (000, App. E.2: 8, 8 for CartPole)."""
+    network.check_hidden(hidden)
 
     def build(environment: Environment | Host) -> Policy:
         if not isinstance(environment.actions, Discrete):
@@ -106,6 +108,8 @@ def gaussian_mlp(*hidden: int, last: float = 1.0, log_std: float = 0.0, hold: in
 
     The drawn action goes to the environment as it is; bounds are the environment's to apply.
     """
+    network.check_hidden(hidden)
+    at_least(1, "1 draws anew at every step", hold=hold)
 
     def build(environment: Environment | Host) -> Policy:
         if not isinstance(environment.actions, Box):

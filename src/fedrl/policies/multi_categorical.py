@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from fedrl.arguments import checked_only
 from fedrl.environments.protocol import Environment, Host, MultiDiscrete
 from fedrl.policies import network
 from fedrl.policies.network import Layers
@@ -15,12 +16,14 @@ from fedrl.types import BuildPolicy, Policy
 ABSENT = -1e30  # the logit of a choice that a dimension does not have; finite, so that 0 * ABSENT is 0
 
 
+@checked_only
 def multi_categorical_mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
     """One network gives the logits of all dimensions; given the state, each dimension is drawn on its own.
 
     A choice is an int32 vector, and its dimensions are the k decisions of `Policy.log_probs`. With one dimension this is
     `categorical_mlp`.
     """
+    network.check_hidden(hidden)
 
     def build(environment: Environment | Host) -> Policy:
         if not isinstance(environment.actions, MultiDiscrete):

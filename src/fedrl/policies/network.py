@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedrl import keys
+from fedrl.arguments import at_least
 from fedrl.environments.protocol import Box, Discrete
 from fedrl.keys import Key
 
@@ -21,6 +22,11 @@ class Layer(NamedTuple):
 
 Layers = tuple[Layer, ...]
 ACTIVATION = "tanh"  # between the layers
+
+
+def check_hidden(hidden: tuple[int, ...]) -> None:
+    for units in hidden:
+        at_least(1, "give the layers one by one: mlp(64, 64)", hidden=units)
 
 
 def init(key: Key, sizes: tuple[int, ...], last: float = 1.0) -> Layers:

@@ -1,7 +1,5 @@
 """A table of action probabilities: theta is pi itself, so a mean of parameters is the mean of the policies."""
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -9,13 +7,13 @@ from jax import Array
 from fedrl.arguments import checked
 from fedrl.environments.finite import draw
 from fedrl.environments.protocol import Environment, Host, finite_sizes
-from fedrl.keys import Key
+from fedrl.policies.first import Start, first
 from fedrl.types import BuildPolicy, Policy
 
 
 @checked
 def probability_table(
-    start: Callable[[Key, tuple[int, ...]], Array] | None = None,
+    start: Start | None = None,
 ) -> BuildPolicy:
     """theta [S, A], rows are distributions; `start(key, shape)` draws the first ones, by default uniform.
 
@@ -31,7 +29,7 @@ def probability_table(
             return cumulative / cumulative[:, -1:]  # exactly one from the last possible action on
 
         return Policy(
-            init=lambda key: jnp.full(shape, 1.0 / shape[1]) if start is None else start(key, shape),
+            init=first(start, shape, lambda: jnp.full(shape, 1.0 / shape[1]), distributions=True),
             prepare=prepare,
             noise=jax.random.uniform,
             sample=lambda cumulative, obs, u: draw(cumulative[obs], u),

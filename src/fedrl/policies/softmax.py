@@ -1,7 +1,5 @@
 """Softmax over a table of logits: Labbi et al. 2025, Eq. (2)."""
 
-from collections.abc import Callable
-
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -9,12 +7,12 @@ from jax import Array
 from fedrl.arguments import checked
 from fedrl.environments.finite import draw
 from fedrl.environments.protocol import Environment, Host, finite_sizes
-from fedrl.keys import Key
+from fedrl.policies.first import Start, first
 from fedrl.types import BuildPolicy, Policy
 
 
 @checked
-def softmax_table(start: Callable[[Key, tuple[int, ...]], Array] | None = None) -> BuildPolicy:
+def softmax_table(start: Start | None = None) -> BuildPolicy:
     """theta [S, A]; `start(key, shape)` draws the first logits, by default zero (the uniform policy)."""
 
     def build(environment: Environment | Host) -> Policy:
@@ -27,7 +25,7 @@ def softmax_table(start: Callable[[Key, tuple[int, ...]], Array] | None = None) 
             return jax.nn.log_softmax(theta)[obs, choice][..., None]
 
         return Policy(
-            init=lambda key: jnp.zeros(shape) if start is None else start(key, shape),
+            init=first(start, shape, lambda: jnp.zeros(shape)),
             prepare=prepare,
             noise=jax.random.uniform,
             sample=lambda cumulative, obs, u: draw(cumulative[obs], u),

@@ -5,10 +5,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from fedrl.aggregation.mean import stack
-from fedrl.arguments import checked
+from fedrl.arguments import at_least, checked
 from fedrl.environments import finite, solvers
 from fedrl.environments.protocol import Environment, Host
 from fedrl.federation import Federation
@@ -18,7 +19,7 @@ from fedrl.policies.deterministic import deterministic as without_noise
 from fedrl.rollouts.contact import contact
 from fedrl.rollouts.episodes import MOST_STEPS, Trajectory
 from fedrl.rollouts.meetings import Scene
-from fedrl.selection.participation import Choose, Participation, everyone
+from fedrl.selection.participation import EVERYONE, Choose, Participation
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics
 
@@ -27,7 +28,7 @@ Measure = Callable[[Algorithm, Federation], Exchange]
 
 @checked
 def exact_return(
-    participation: Participation = everyone(), *, start: Array | None = None, deterministic: bool = False
+    participation: Participation = EVERYONE, *, start: Array | None = None, deterministic: bool = False
 ) -> Measure:
     """J_c(pi) of each client by a linear solve, plain (not regularised) and discounted: Eq. (1) of 003, Eq. (3) of 000.
 
@@ -35,7 +36,10 @@ def exact_return(
     takes its most likely action. A large population is measured on the clients that `participation` chooses.
     """
 
+    rho = None if start is None else _distribution(start)
+
     def build(algorithm: Algorithm, federation: Federation) -> Exchange:
+        _want_mdps(federation, rho)
         gamma = federation.environment.gamma
         policy = without_noise(algorithm.policy) if deterministic else algorithm.policy
 
@@ -47,7 +51,7 @@ def exact_return(
 
         def value(answer, client: Client, key) -> Array:
             pi = table(algorithm.theta_of(answer, client), client.world)
-            return jnp.dot(client.world.start if start is None else start, solvers.value(client.world, pi, gamma))
+            return jnp.dot(client.world.start if rho is None else rho, solvers.value(client.world, pi, gamma))
 
         local = LocalUpdate(
             start=value,
@@ -63,6 +67,30 @@ def exact_return(
     return build
 
 
+def _distribution(start: Any) -> Any:
+    """As an array, or a `ValueError`."""
+    rho = finite.as_numbers("start", start)
+    known = np.asarray(rho)
+    if known.ndim != 1 or not (abs(known.sum() - 1.0) < 1e-4 and (known >= 0).all()):
+        raise ValueError(
+            f"start wants one probability for each state, summing to 1, got {known.tolist()!s:.60}; divide it by its sum"
+        )
+    return rho
+
+
+def _want_mdps(federation: Federation, rho: Any) -> None:
+    worlds = jax.eval_shape(federation.example)
+    if not isinstance(worlds, finite.MDP):
+        raise ValueError(
+            f"exact_return solves finite MDPs, and the worlds of this federation are of the kind {type(worlds).__name__}; "
+            "use measure=sampled_return()"
+        )
+    if rho is not None and rho.shape != worlds.start.shape:
+        raise ValueError(
+            f"start has {len(rho)} states, the MDPs {worlds.start.shape[0]}; give one probability for each"
+        )
+
+
 def _possible(value: Array, client: Client, gamma: float) -> Array:
     """Whether |J| <= max |r| / (1 - gamma), with room for what the linear solve may be off by."""
     return jnp.abs(value) <= 1.01 * jnp.max(jnp.abs(client.world.reward)) / (1.0 - gamma) + 1e-6
@@ -76,7 +104,7 @@ class _Look(NamedTuple):
 @checked
 def sampled_return(
     episodes: int = 10,
-    participation: Participation = everyone(),
+    participation: Participation = EVERYONE,
     *,
     horizon: int | None = None,
     per_step: bool = False,
@@ -89,6 +117,9 @@ def sampled_return(
     that is a normalised speed this is the mean speed of the epoch, nothing being earned after a crash (paper 001). The
     draws are the same in every round. Clients that meet in one world are all in it, each with its own parameters.
     """
+    at_least(1, episodes=episodes)
+    if horizon is not None:
+        at_least(1, "leave it out for the environment's own limit", horizon=horizon)
 
     def build(algorithm: Algorithm, federation: Federation) -> Exchange:
         environment = federation.environment

@@ -13,6 +13,7 @@ from jax import Array
 
 from fedrl import keys
 from fedrl.aggregation.mean import stack
+from fedrl.arguments import checked_only
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
@@ -68,6 +69,7 @@ def draws(federation: Federation, candidates: int, clients: int) -> Draws:
     return Draws(ask, best, some)
 
 
+@checked_only
 def uniform_of(candidates: int, clients: int) -> BuildSelection:
     """`clients` at random of the same candidates as the other methods draw, without asking them: FedAvg in 004's code."""
 

@@ -25,6 +25,9 @@ def everyone() -> Participation:
     return build
 
 
+EVERYONE = everyone()  # the default of methods, by which they know that nobody has asked for another
+
+
 @checked
 def uniform(clients: int) -> Participation:
     """`clients` of them, without replacement, each set equally likely; each counts by its weight q.

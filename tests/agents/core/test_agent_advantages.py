@@ -84,5 +84,5 @@ def test_gigpo_adds_advantages_by_step():
 def test_settings_are_checked():
     with pytest.raises(ValueError, match='reward is "success" or "score", got "sucess"|got \'sucess\''):
         Grpo(reward="sucess")
-    with pytest.raises(ValueError, match="must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="epochs must be a finite number at least 1, got 0"):
         Grpo(epochs=0)

@@ -57,7 +57,7 @@ def test_precision_by_name(saved):
         assert opened(spec(folder, dtype=dtype)).net.dtype == wanted
     with pytest.raises(ValueError, match="dtype is one of auto, float32, bfloat16, got 'float8'"):
         spec(folder, dtype="float8")
-    with pytest.raises(ValueError, match="tokens learnt from at once must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="tokens must be a finite number at least 1, got 0"):
         spec(folder, tokens=0)
 
 

@@ -16,8 +16,10 @@ from fedrl.agents.likelihood import Sample, likelihood
 from fedrl.agents.models.below import Below
 from fedrl.agents.models.model import Model, Theta, as_it_came
 from fedrl.agents.packing import batches
+from fedrl.arguments import above, at_least, at_most, checked_class
 
 
+@checked_class
 @dataclass(frozen=True)
 class Grpo:
     """The settings, with the defaults of the paper's released configuration where it has one."""
@@ -39,10 +41,14 @@ class Grpo:
     def __post_init__(self) -> None:
         if self.reward not in ("success", "score"):
             raise ValueError(f'reward is "success" or "score", got {self.reward!r}')
-        if min(self.epochs, self.minibatch, self.at_once) < 1:
-            raise ValueError(
-                f"epochs, minibatch and at_once must be at least 1, got {self.epochs}, {self.minibatch} and {self.at_once}"
-            )
+        at_least(1, epochs=self.epochs, minibatch=self.minibatch, at_once=self.at_once)
+        at_least(
+            0, invalid=self.invalid, step_weight=self.step_weight, beta=self.beta, entropy_bonus=self.entropy_bonus
+        )
+        above(0, "0.2 is usual", clip=self.clip)
+        above(1, "3 is usual", dual_clip=self.dual_clip)
+        above(0, gamma=self.gamma)
+        at_most(1, gamma=self.gamma)
 
 
 class Learnt(NamedTuple):

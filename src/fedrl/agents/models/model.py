@@ -12,6 +12,8 @@ from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_layers import GradientCheckpointingLayer
 
+from fedrl.arguments import at_least, checked_class
+
 Theta = dict[str, Any]  # name -> array: what is trained, averaged and travels
 
 
@@ -19,6 +21,7 @@ class ModelError(ValueError):
     """The model cannot be had; the message is one sentence for the user."""
 
 
+@checked_class
 @dataclass(frozen=True)
 class Lora:
     """Low-rank adapters on the linear maps of the last `layers` layers (0: of all), the rest being frozen.
@@ -30,6 +33,10 @@ class Lora:
     alpha: int = 16
     layers: int = 0
     freeze_a: bool = False
+
+    def __post_init__(self) -> None:
+        at_least(1, "8 is usual", rank=self.rank, alpha=self.alpha)
+        at_least(0, "0 takes all", layers=self.layers)
 
 
 class Model(NamedTuple):

@@ -7,12 +7,15 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from fedrl.arguments import at_least, checked_class
+
 END, AGENT, WORLD = "<end>", "<agent>", "<world>"  # after an action; before one; before what is seen
 
 
 EMBEDDING, SEEK, SAY = 3.0, 1.0, 0.7  # of `_incline_to_copy`
 
 
+@checked_class
 @dataclass(frozen=True)
 class Size:
     vocabulary: int = 2048
@@ -21,6 +24,14 @@ class Size:
     heads: int = 4
     inner: int = 288
     longest: int = 4096  # tokens
+
+    def __post_init__(self) -> None:
+        at_least(1, width=self.width, layers=self.layers, heads=self.heads, inner=self.inner, longest=self.longest)
+        at_least(1, vocabulary=self.vocabulary)
+        if self.width % self.heads:
+            raise ValueError(
+                f"width must be a multiple of heads, got {self.width} and {self.heads}; 96 and 4 are usual"
+            )
 
 
 def tokenizer(texts: Iterable[str], size: Size = Size()) -> PreTrainedTokenizerFast:

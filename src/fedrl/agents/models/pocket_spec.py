@@ -15,12 +15,14 @@ from fedrl.agents.models.imitated import Plans, Settings, kept, plans, taught, t
 from fedrl.agents.models.model import Model, Theta, load, theta_of, trained
 from fedrl.agents.models.pocket import Size
 from fedrl.agents.partitions.draws import at
+from fedrl.arguments import above, at_least, checked_class
 from fedrl.keys import Key
 from fedrl.records.tensors import write_atomically
 
 VERSION = 3  # of what making one does: another number makes them anew
 
 
+@checked_class
 @dataclass(frozen=True)
 class Pocket:
     application: Settings
@@ -31,6 +33,13 @@ class Pocket:
     window: int | None = None  # how they are told, as in `episodes.Acting`
     seed: int = 0
     threads: int = 1
+
+    def __post_init__(self) -> None:
+        at_least(0, passes=self.passes, language=self.language, seed=self.seed)
+        at_least(1, threads=self.threads)
+        above(0, "1e-3 is usual", rate=self.rate)
+        if self.window is not None:
+            at_least(0, "None tells them as one transcript", window=self.window)
 
     def open(self) -> Model:
         tokenizer, theta = _made(self)

@@ -19,6 +19,7 @@ from fedrl.agents.models.model import Lora, Model, Theta, trained
 from fedrl.agents.models.model import ModelError as ModelError
 from fedrl.agents.models.opened import opened
 from fedrl.agents.partitions.draws import at
+from fedrl.arguments import above, at_least, checked_class
 from fedrl.keys import Key
 
 FREE = "You act in a text world."  # to one that speaks freely: how it is to answer is said with what is seen
@@ -27,6 +28,7 @@ DTYPES = ("auto", "float32", "bfloat16")
 VERSION = 3  # of what a warm start does: another number makes them anew
 
 
+@checked_class
 @dataclass(frozen=True)
 class Warm:
     """Imitation of public demonstrations before anything else: our addition to the paper, its gain reported apart."""
@@ -40,7 +42,15 @@ class Warm:
     threads: int = 2  # of the one process that does it, before any worker begins
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        at_least(1, demonstrations=self.demonstrations, minibatch=self.minibatch, threads=self.threads)
+        at_least(0, passes=self.passes, seed=self.seed)
+        above(0, "5e-4 suits adapters", rate=self.rate)
+        if self.window is not None:
+            at_least(0, "None tells them as one transcript", window=self.window)
 
+
+@checked_class
 @dataclass(frozen=True)
 class Pretrained:
     """`name` is "smollm2", a folder, or a name on the hub such as "Qwen/Qwen2.5-1.5B-Instruct".
@@ -65,8 +75,7 @@ class Pretrained:
     def __post_init__(self) -> None:
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype is one of {', '.join(DTYPES)}, got {self.dtype!r}")
-        if self.tokens < 1:
-            raise ValueError(f"tokens learnt from at once must be at least 1, got {self.tokens}")
+        at_least(1, threads=self.threads, tokens=self.tokens)
 
     def open(self) -> Model:
         tokenizer = tokenizer_of(self.name, self.trust)

@@ -7,10 +7,12 @@ import numpy as np
 from fedrl.agents.partitions import draws
 from fedrl.agents.partitions.checks import Partition, PartitionError, check_counts, check_dispersion
 from fedrl.agents.partitions.sizes import Bounds, beta_sizes, check_bounds, round_to_sum
+from fedrl.arguments import checked
 
 RELEASED = Bounds(100, 500, 1000)  # of the released code; the paper states none
 
 
+@checked
 def coverage(
     tasks: int,
     clients: int,

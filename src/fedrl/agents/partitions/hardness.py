@@ -1,6 +1,7 @@
 """HardnessPartition: clients of equal size with few and with many tasks that are easy (paper 002, Algorithm 4)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -8,10 +9,12 @@ from fedrl.agents.partitions import draws
 from fedrl.agents.partitions.checks import Partition, PartitionError, check_counts, check_enough, labels_of
 from fedrl.agents.partitions.coverage import coverage
 from fedrl.agents.partitions.sizes import Bounds
+from fedrl.arguments import checked
 
 
+@checked
 def hardness(
-    solved: Sequence[bool] | np.ndarray,
+    solved: Sequence[Any] | np.ndarray,
     clients: int,
     tasks_each: int,
     xi: float,
@@ -54,7 +57,7 @@ def widest(solved: int, unsolved: int, tasks_each: int) -> Bounds:
     return Bounds(ell, min(max(tasks_each // 2, ell), h), h)
 
 
-def split(solved: Sequence[bool] | np.ndarray, tasks: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+def split(solved: Sequence[Any] | np.ndarray, tasks: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """S and U, the indices of the tasks that are solved and of those that are not; refused where one is empty."""
     labels = labels_of("solved", solved, tasks)
     if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():

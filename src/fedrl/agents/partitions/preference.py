@@ -23,6 +23,7 @@ from fedrl.agents.partitions.checks import (
     check_enough,
     labels_of,
 )
+from fedrl.arguments import checked
 
 Mix = Callable[[np.ndarray, float, np.random.Generator], np.ndarray]  # (p, omega, rng) -> q, both [categories]
 
@@ -48,6 +49,7 @@ def dirichlet(p: np.ndarray, omega: float, rng: np.random.Generator) -> np.ndarr
     return rng.dirichlet(pi * (1 - omega) / omega)
 
 
+@checked
 def preference(
     categories: Sequence[Any] | np.ndarray,
     clients: int,

@@ -4,8 +4,10 @@ import numpy as np
 
 from fedrl.agents.partitions import draws
 from fedrl.agents.partitions.checks import Partition, check_counts, check_enough
+from fedrl.arguments import checked
 
 
+@checked
 def uniform(tasks: int, clients: int, tasks_each: int, seed: int) -> Partition:
     """Shuffle the tasks, lay them in a ring and let client k take `tasks_each` in a row from the place k tasks / clients.
 

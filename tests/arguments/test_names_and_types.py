@@ -1,0 +1,164 @@
+"""Arguments that a function does not have, lacks, or wants of another type."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from mistakes import FED, STEPS, Mistakes, answered, method, trained
+
+from fedrl.aggregation.projection import linf_ball
+from fedrl.algorithms import alone, fedavg, fedsvrpg_m, fmarl
+from fedrl.algorithms.fedavg import pavg
+from fedrl.faults import leave_out
+from fedrl.local import paces, ppo, reinforce, trpo
+from fedrl.local.ascent import steps_along
+from fedrl.local.proximal import proximal
+from fedrl.local.trust import clipped
+from fedrl.policies.mlp import mlp
+from fedrl.policies.multi_categorical import multi_categorical_mlp
+from fedrl.policies.softmax import softmax_table
+from fedrl.selection.by_loss import power_of_choice
+from fedrl.selection.participation import uniform
+
+PPO, TRPO, AVG = ppo.ppo, trpo.trpo, fedavg.fedavg
+
+WRONG: Mistakes = {
+    "typo": (
+        lambda: PPO(stepz=2000),
+        r"ppo\(\) has no argument 'stepz'; did you mean steps\? It takes trust, optimiser",
+    ),
+    "learning_rate": (lambda: PPO(learning_rate=1e-3), r"did you mean rate\?.* and remember$"),
+    "lr": (lambda: pavg(lr=0.1, local_steps=1, horizon=1), r"pavg\(\) has no argument 'lr'; did you mean eta\?"),
+    "num_envs": (lambda: PPO(num_envs=4), r"did you mean copies\?"),
+    "gae_lambda": (lambda: TRPO(gae_lambda=0.9), r"did you mean lam\?"),
+    "clip": (lambda: PPO(clip_range=0.2), r"did you mean trust=clipped\(0\.2\)\?"),
+    "clients_per_round": (lambda: AVG(PPO(), clients_per_round=4), r"did you mean participation=uniform\(4\)\?"),
+    "server_stepp": (lambda: AVG(PPO(), server_stepp=1.0), r"did you mean server_step\?"),
+    "gamma": (lambda: PPO(gamma=0.9), "it belongs to the environment of the federation. It takes"),
+    "nothing like it": (lambda: PPO(xyzzy=1), "no argument 'xyzzy'; leave it out. It takes"),
+    "missing": (
+        lambda: pavg(eta=0.1),
+        r"missing local_steps and horizon; write pavg\(eta=…, local_steps=…, horizon=…\)",
+    ),
+    "positional": (
+        lambda: AVG(PPO(), uniform(3)),
+        r"takes only learner by position, got 2; give the others by name: part",
+    ),
+    "all named": (lambda: PPO(1e-3), r"ppo\(\) takes no argument by position, got 1; give the others by name: trust"),
+    "twice": (lambda: uniform(3, clients=3), r"uniform\(\) got clients twice"),
+    "timeout": (lambda: leave_out(timeout=60), r"no argument 'timeout'; did you mean deadline\? It takes quorum"),
+    "a share alone": (
+        lambda: leave_out(0.5),
+        r"leave_out\(\) takes no argument by position, got 1; .* by name: quorum",
+    ),
+    "policy of a method": (
+        lambda: AVG(PPO(), policy=mlp(4)),
+        r"'policy'; give it to the learner, such as ppo\(policy=mlp",
+    ),
+    "policy alone": (lambda: alone.alone(PPO(), policy=mlp(4)), "give it to the learner"),
+    "policy of fmarl": (lambda: fmarl.fmarl(PPO(), tau=2, policy=mlp(4)), "give it to the learner"),
+    # types
+    "text": (
+        lambda: fedsvrpg_m.fedsvrpg_m(beta="0.2", **STEPS),
+        "beta wants a number, got the text '0.2'; write beta=0.2 wi",
+    ),
+    "fraction": (lambda: pavg(**STEPS | {"horizon": 2.5}), "horizon wants a whole number, got 2.5; write horizon=2"),
+    "bool for int": (lambda: PPO(steps=True), "steps wants a whole number, got True"),
+    "int for bool": (lambda: PPO(bootstrap=1), "bootstrap wants True or False, got 1"),
+    "literal": (lambda: PPO(filters="shared"), "filters wants 'pooled' or 'own', got the text 'shared'"),
+    "layers": (lambda: PPO(value=64), r"value wants a tuple such as \(64, 64\), got 64"),
+    "layers in a tuple": (
+        lambda: mlp((64, 64)),
+        r"hidden wants a whole number, got \(64, 64\); give the layers one by one",
+    ),
+    "rate": (
+        lambda: PPO(rate="fast"),
+        r"rate wants a function or a number, got the text 'fast'; give 0\.001, or decaying",
+    ),
+    "optimiser": (
+        lambda: PPO(optimiser="adam"),
+        r"wants a GradientTransformation.* give fedrl.local.steps.adam\(clip=0.5\)",
+    ),
+    "decay": (
+        lambda: fmarl.fmarl(PPO(), tau=2, decay=0.95),
+        r"decay wants a function, got 0.95; give .*exponential\(0.95\)",
+    ),
+    "layers of several choices": (lambda: multi_categorical_mlp("a"), "hidden wants a whole number, got the text 'a'"),
+    "infinitely many": (lambda: uniform(math.inf), "clients wants a whole number, got inf; give how many .* such as 4"),
+    "infinite rounds": (
+        lambda: trained(method(), rounds=math.inf),
+        "rounds wants a whole number, got inf; give how many",
+    ),
+    "a share": (
+        lambda: uniform(0.5),
+        "clients wants a whole number, got 0.5; give how many there are to be, such as 4",
+    ),
+    "half a step": (
+        lambda: paces.given([1, 1.5, 2]),
+        r"each a whole number, got \[1, 1.5, 2\]; give one number a client",
+    ),
+    "one pace": (lambda: paces.given(3), "steps wants a list, each a whole number, got 3"),
+    "paces in text": (lambda: paces.given("121"), "steps wants a list, each a whole number, got the text '121'"),
+    "seconds": (lambda: paces.by_step_time(["a", 1, 2]), "seconds wants a list, each a number, got "),
+    "quorum": (lambda: leave_out(quorum=True), "quorum wants a whole number or a number, got True"),
+    # functions
+    "rate of nothing": (
+        lambda: PPO(rate=lambda: 0.1),
+        "rate wants .* that cannot be called with 1 argument; give 0.001",
+    ),
+    "measure": (lambda: trained(method(), measure=lambda: 3), r"with 2 arguments; give exact_return\(\)"),
+    "pace": (lambda: fmarl.fmarl(PPO(), tau=2, pace=lambda: 3), r"with 2 arguments; give by_step_time\(seconds\), "),
+    "watch": (lambda: trained(method(), watch=lambda row: 0), "with 2 arguments; give a function of row and rounds"),
+    "keep": (lambda: trained(method(), keep=True), "keep wants a function or None, got True; give a function such as"),
+    "a choice": (lambda: AVG(PPO(), participation=uniform(2)(FED)), r"with 1 argument; give everyone\(\), uniform"),
+    "nobody": (
+        lambda: AVG(PPO(), participation=0),
+        r"a participation, got 0; give everyone\(\), uniform\(clients\) or",
+    ),
+    "median in text": (
+        lambda: AVG(PPO(), combine="median"),
+        "the text 'median'; give fedrl.aggregation.median.median, or",
+    ),
+    "NumPy's mean": (lambda: AVG(PPO(), combine=np.mean), "got numpy's mean; give fedrl.aggregation.median.median"),
+    "JAX's median": (lambda: AVG(PPO(), combine=jnp.median), "got jax's median; give fedrl.aggregation.median.median"),
+    "ball": (lambda: AVG(PPO(), project=linf_ball), r"project=lambda environment, policy: linf_ball\(1.0\)"),
+    "a ball": (lambda: AVG(PPO(), project=linf_ball(1.0)), r"project=lambda environment, policy: linf_ball\(1.0\)"),
+    "start": (
+        lambda: softmax_table(start=0.3),
+        "start wants a function or None, got 0.3; give .*=lambda key, shape: array",
+    ),
+    "array": (lambda: softmax_table(np.zeros((4, 3))), r"ndarray of shape \(4, 3\); give .*=lambda key, shape: array"),
+    "alone with 3": (lambda: alone.alone(3), r"learner wants a learner, got 3; give ppo\(\), "),
+    "along 3": (lambda: proximal(direction=3, mu=0.1), r"wants a direction, got 3; give .*reinforce\(horizon=…\)"),
+    "steps_of": (
+        lambda: steps_along(reinforce.reinforce(horizon=3), eta=0.1, local_steps=2, steps_of=3),
+        "steps_of wants a function or None, got 3; give a function of client and key",
+    ),
+    # functions that build
+    "uncalled": (
+        lambda: AVG(PPO(), participation=uniform),
+        r"participation=uniform is not called; write participation=uni",
+    ),
+    "uncalled trust": (lambda: PPO(trust=clipped), r"trust=clipped is not called; write trust=clipped\(\)"),
+    "uncalled learner": (lambda: AVG(PPO), r"fedavg\(\): learner=ppo is not called; write learner=ppo\(\)"),
+    "uncalled selection": (
+        lambda: AVG(PPO(), selection=power_of_choice),
+        r"write selection=power_of_choice\(candidates, cli",
+    ),
+    "number": (lambda: AVG(PPO(), participation=3), r"a participation, got 3; write participation=uniform\(3\) or"),
+    "no learner": (
+        lambda: AVG(reinforce.reinforce(horizon=8)),
+        r"a learner, got a direction, reinforce\(…\); write steps_al",
+    ),
+    "method in method": (lambda: AVG(method()), r"a learner, got a method, pavg\(…\); it is a method already"),
+    "uncalled faults": (
+        lambda: trained(method(), faults=leave_out),
+        r"faults=leave_out is not called; write .*leave_out\(\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_sentence_for_each_mistake(name, monkeypatch):
+    answered(WRONG[name], monkeypatch)

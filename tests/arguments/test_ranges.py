@@ -1,0 +1,140 @@
+"""Numbers out of range, and settings that contradict each other."""
+
+import math
+
+import pytest
+from mistakes import STEPS, WHERE, Mistakes, answered, method, trained
+
+from fedrl.algorithms import fedavg, fedhapg_m, fedsvrpg_m, fmarl
+from fedrl.algorithms.fedavg import pavg
+from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
+from fedrl.engines.fused import fused
+from fedrl.environments import cart_pole, grid_world, random_mdp, synthetic
+from fedrl.faults import leave_out
+from fedrl.links import graphs
+from fedrl.local import hapg, ppo, q_learning, reinforce, svrpg, tac, trpo
+from fedrl.local.ascent import steps_along
+from fedrl.local.own_critic import own_critic
+from fedrl.local.proximal import proximal
+from fedrl.local.steps import dropping, sgd
+from fedrl.local.trust import clipped
+from fedrl.policies.mlp import gaussian_mlp, mlp
+from fedrl.records.measure import sampled_return
+from fedrl.selection.by_loss import power_of_choice
+from fedrl.selection.participation import uniform
+
+PPO, TAC, TRPO, AVG = ppo.ppo, tac.tac, trpo.trpo, fedavg.fedavg
+
+WRONG: Mistakes = {
+    "eta": (lambda: pavg(**STEPS | {"eta": -0.1}), "eta must be a finite number at least 0, got -0.1"),
+    "eta nan": (lambda: pavg(**STEPS | {"eta": math.nan}), "eta must be a finite number at least 0, got nan"),
+    "anchored eta": (
+        lambda: fedhapg_m.fedhapg_m(beta=0.5, **STEPS | {"eta": -1}),
+        "eta must be .* larger than 0, got -1",
+    ),
+    "anchored step": (
+        lambda: fedsvrpg_m.fedsvrpg_m(beta=0.5, server_step=-1, **STEPS),
+        "server_step must .* 0, got -1",
+    ),
+    "beta": (lambda: svrpg.svrpg(beta=-0.5, horizon=3), "beta must be a finite number at least 0, got -0.5"),
+    "beta of a method": (lambda: fedsvrpg_m.fedsvrpg_m(beta=1.5, **STEPS), r"beta must lie in \(0, 1\], got 1.5"),
+    "hapg": (lambda: hapg.hapg(beta=0.5, horizon=0), "horizon must be a finite number at least 1, got 0"),
+    "local_steps": (
+        lambda: pavg(**STEPS | {"local_steps": 0}),
+        "local_steps must be a finite number at least 1, got 0",
+    ),
+    "horizon": (
+        lambda: s_fedpg(batch=1, **STEPS | {"horizon": 0}),
+        "horizon must be a finite number at least 1, got 0",
+    ),
+    "lam": (
+        lambda: rs_fedpg(batch=1, lam=-0.1, **STEPS),
+        "lam must be a finite number at least 0, got -0.1; 0 does not",
+    ),
+    "no radius": (
+        lambda: b_rs_fedpg(batch=1, lam=0.0, **STEPS),
+        "lam must be .* larger than 0, got 0.0; R_b.*radius=math.inf",
+    ),
+    "mu": (lambda: proximal(reinforce.reinforce(horizon=3), mu=-1.0), "cannot be negative, got -1.0"),
+    "server_step": (lambda: AVG(PPO(), server_step=-1), "server_step must be a finite number larger than 0, got -1"),
+    "negative rate": (lambda: PPO(rate=-1e-3), "rate must be a finite number at least 0, got -0.001"),
+    "negative entropy": (lambda: PPO(entropy=-0.1), "entropy must be a finite number at least 0, got -0.1"),
+    "negative alpha": (lambda: TAC(alpha=-0.1), "alpha must be a finite number at least 0, got -0.1"),
+    "negative schedule": (lambda: dropping(-0.1, every=3), "start must be a finite number at least 0, got -0.1"),
+    "critic_rate": (lambda: TRPO(critic_rate=-1.0), "critic_rate must be a finite number at least 0, got -1.0"),
+    "GAE": (lambda: PPO(lam=1.5), "lam of GAE must lie between 0 and 1, got 1.5"),
+    "no clients": (lambda: uniform(0), "clients must be a finite number at least 1, got 0"),
+    "samples": (lambda: q_learning.q_learning(samples=0), "samples must be a finite number at least 1, got 0"),
+    "a falling schedule": (
+        lambda: PPO(rate=lambda round: -1.0),
+        "rate must be .* at least 0, got -1.0; this is what the sch",
+    ),
+    "a schedule of text": (lambda: PPO(rate=lambda round: "a"), r"rate\(round\) must return one number"),
+    "bit_discount": (
+        lambda: b_rs_fedpg(batch=1, lam=0.1, bit_discount=2.0, **STEPS),
+        "bit_discount must .* at most 1, got 2",
+    ),
+    "lanes": (lambda: fused(lanes=0), "lanes must be a finite number at least 1, got 0"),
+    "momentum": (lambda: sgd(momentum=1.5), "momentum must be a finite number smaller than 1, got 1.5; 0.9 is usual"),
+    "momentum nan": (lambda: sgd(momentum=math.nan), "momentum must be a finite number at least 0, got nan"),
+    "infinite mu": (lambda: proximal(reinforce.reinforce(horizon=3), mu=math.inf), "mu .* is finite .*, got inf"),
+    "infinite reach": (lambda: clipped(math.inf), "reach must be positive and finite, got inf; 0.2 is usual"),
+    "entropic index": (lambda: TAC(q=math.inf), "q must be a finite number larger than 0, got inf"),
+    "epsilon": (lambda: fmarl.fmarl(PPO(), tau=2, epsilon=-1), "epsilon must be a finite number larger than 0, got -1"),
+    "a layer of none": (lambda: mlp(0), "hidden must be a finite number at least 1, got 0"),
+    "a negative layer": (lambda: mlp(-3), "hidden must be a finite number at least 1, got -3"),
+    "hold": (lambda: gaussian_mlp(hold=0), "hold must be a finite number at least 1, got 0"),
+    "no time": (
+        lambda: sampled_return(5, horizon=0),
+        "horizon must be a finite number at least 1, got 0; leave it out",
+    ),
+    "no episodes": (lambda: sampled_return(0), "episodes must be a finite number at least 1, got 0"),
+    # worlds and graphs
+    "length": (
+        lambda: cart_pole.evenly(3, "half_length", math.nan, 1.0),
+        "finite and positive, got nan to 1.0; .* has 0.5",
+    ),
+    "negative length": (
+        lambda: cart_pole.evenly(3, "half_length", -1.0, 1.0),
+        "half_length .* positive, got -1.0 to 1.0",
+    ),
+    "gamma in text": (
+        lambda: cart_pole.environment("0.9"),
+        "gamma wants a number, got the text '0.9'; write gamma=0.9",
+    ),
+    "kinds": (lambda: synthetic.synthetic(0.1, kinds=0), "kinds must be None or at least 1, got 0"),
+    "no distribution": (
+        lambda: grid_world.grid_world(0.1, start=[0.5] + [0.0] * 7),
+        "start must be a distribution over",
+    ),
+    "kappa": (lambda: random_mdp.dense(4, 3, math.nan), r"kappa must lie in \[0, 1\], got nan"),
+    "kapa": (lambda: random_mdp.dense(4, 3, kapa=0.5), r"no argument 'kapa'; did you mean kappa\?"),
+    "ring": (lambda: graphs.ring("7"), "m wants a whole number, got the text '7'; write m=7 without quotes"),
+    "half a ring": (lambda: graphs.ring(3.0), "m wants a whole number, got 3.0; write m=3"),
+    "no ring": (lambda: graphs.ring(), r"ring\(\) is missing m; write ring\(m\)"),
+    "links": (lambda: graphs.edges([(0, 1.5)], 2), r"got \[\(0, 1.5\)\]; give pairs of agents, such as \[\(0, 1\)"),
+    "random graph": (lambda: graphs.random_graph(5, 5), r"missing seed; write random_graph\(m, links, seed\)"),
+    # what does not go together
+    "two choices": (
+        lambda: AVG(PPO(), selection=power_of_choice(3, 2), participation=uniform(2)),
+        "got a selection and a participation, of which only one can say who trains; leave one out",
+    ),
+    "two choices of pavg": (
+        lambda: pavg(selection=power_of_choice(3, 2), participation=uniform(2), **STEPS),
+        "only one can say who trains; leave one out",
+    ),
+    "a quorum of 50": (
+        lambda: trained(method(), faults=leave_out(quorum=50)),
+        "a quorum of 50 clients is more than the 3 there are; lower it",
+    ),
+    "no critic": (
+        lambda: own_critic(steps_along(reinforce.reinforce(horizon=3), eta=0.1, local_steps=1))(WHERE),
+        r"this learner has none that travels; give an actor-critic: own_critic\(ppo\(\)\)",
+    ),
+    "its critic twice": (lambda: own_critic(own_critic(PPO()))(WHERE), "this learner has none that travels"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_sentence_for_each_mistake(name, monkeypatch):
+    answered(WRONG[name], monkeypatch)
