@@ -1,5 +1,6 @@
 """Clients that fail: the run stops and names them, or goes on without them, the same way in every engine."""
 
+import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +9,7 @@ from faulty import BAD, SMALL, STEPS, scaled, toward_rewards, without
 from federations import federation
 
 import fedrl
-from fedrl.algorithms.fedavg import fedavg
+from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
@@ -234,3 +235,29 @@ def test_what_cannot_be_asked_for(options, message):
 def test_deadlines_want_clients_elsewhere(engine):
     with pytest.raises(ValueError, match="cannot keep a deadline of 5 s.*engine=processes"):
         play(SMALL, engine, stop(deadline=5))
+
+
+def test_a_run_goes_on_with_an_environment_that_was_fixed(tmp_path):
+    """Other code is refused; the sentence says what to do if it is the same experiment, and that works."""
+    broken, fixed = lambda client: Lake(True), lambda client: Lake(False)
+    method, options = pavg(eta=0.3, local_steps=1, horizon=4), {"engine": one_at_a_time(), "out": tmp_path}
+    with pytest.raises(WorldError, match="the boat is stuck"):
+        fedrl.train(method, fedrl.gymnasium(broken, 2, limit=4), rounds=1, **options)
+    with pytest.raises(ValueError, match=r"make_env is another\); delete that `code` line from run.toml if you fixed"):
+        fedrl.train(method, fedrl.gymnasium(fixed, 2, limit=4), rounds=1, **options)
+    file = tmp_path / "run.toml"
+    file.write_text(
+        "".join(line for line in file.read_text().splitlines(keepends=True) if not line.startswith("code = "))
+    )
+    assert fedrl.train(method, fedrl.gymnasium(fixed, 2, limit=4), rounds=1, **options).rows[-1]["round"] == 1
+
+
+class Lake(gym.Wrapper):
+    def __init__(self, fails):
+        super().__init__(gym.make("FrozenLake-v1"))
+        self.fails = fails
+
+    def step(self, action):
+        if self.fails:
+            raise OSError("the boat is stuck")
+        return super().step(action)

@@ -71,12 +71,12 @@ def train(
     play = (engine or usual_engine())(algorithm, federation, measure(algorithm, federation), every, rule)
     play = play._replace(init=partial(_begun, play))
     what = partial(identity.of_run, method, federation, measure, seeds=played, every=every, engine=play.kind)
-    with closing(play), _owned(out, what, warn):
-        check = partial(left_out.check, rule, first_seed=seed, explain=play.explain)
-        journal = Journal(
-            out, Ledger(algorithm, federation), partial(keep, algorithm) if keep else None, check,
-            partial(left_out.listed, first_seed=seed, explain=play.explain), warn,
-        )  # fmt: skip
+    check = partial(left_out.check, rule, first_seed=seed, explain=play.explain)
+    journal = Journal(
+        out, Ledger(algorithm, federation), partial(keep, algorithm) if keep else None, check,
+        partial(left_out.listed, first_seed=seed, explain=play.explain), warn,
+    )  # fmt: skip
+    with closing(play), _owned(out, what, warn), closing(journal):
         at = journal.begin(play, played, rounds, warn)
         try:
             with _watching(watch, seeds) as see:
@@ -103,7 +103,6 @@ def train(
                             see(row, rounds)
         finally:
             journal.save(at)
-            journal.close()
         content = policy_file.content(algorithm, federation, at.state, played, policy_file.name_of(method))
         return journal.finish(algorithm, play, at.state, content)
 

@@ -98,6 +98,16 @@ def test_functions_of_the_user_by_what_they_close_over_and_by_their_code(monkeyp
     assert list(differences({"it": before}, {"it": describe(maker(1.0))})) == ["the code of it is another"]
 
 
+def test_code_that_somebody_has_deleted_is_not_compared():
+    """So that a run goes on with an environment that was fixed; whatever else differs still counts."""
+    there, here = {"it": {"function": "f", "g": 1}}, {"it": {"function": "f", "code": "python 3.11: bb", "g": 2}}
+    assert list(differences(there, here)) == ["it.g is 1 there, 2 here"]
+    assert list(differences(here, there)) == [
+        "it.code is 'python 3.11: bb' there, not set here",
+        "it.g is 2 there, 1 here",
+    ]
+
+
 def test_code_is_compared_between_the_same_pythons_only():
     one, other = (
         {"it": {"function": "f", "code": "python 3.11: aa"}},

@@ -12,6 +12,7 @@ from fedrl.federation import Federation
 from fedrl.records.description import describe
 
 Config = dict[str, Any]
+CODE = "the code of"  # how a difference in code begins
 FIRST = ("recipe", "kind")  # if these differ, so may all else
 PACKAGES = ("fedrl", "jax", "jaxlib", "numpy", "optax", "gymnasium")
 
@@ -45,8 +46,8 @@ def _version(package: str) -> str:
 def differences(there: Any, here: Any, key: str = "", *, lenient: bool = False) -> Iterator[str]:
     """One phrase for each setting that differs, the recipe first, then by name: "eta is 0.1 there, 5.0 here".
 
-    Code is compared only between the same versions of Python. Lenient: what only one of the two mentions is no difference,
-    because another version of a package may have more or fewer settings.
+    Code is compared only between the same versions of Python, and where `there` still has it. Lenient: what only one of the
+    two mentions is no difference, because another version of a package may have more or fewer settings.
     """
     there, here = _number(there), _number(here)
     if _tables(there) and _tables(here) and len(there) == len(here):
@@ -67,6 +68,8 @@ def differences(there: Any, here: Any, key: str = "", *, lenient: bool = False) 
                 yield from _code(there[name], here[name], key)
             else:
                 yield from differences(there[name], here[name], f"{key}.{name}".lstrip("."), lenient=lenient)
+        elif name == "code" and name in here:
+            continue  # somebody has deleted the line, to go on with code that was mended
         elif not lenient:
             shown = (_show(side[name]) if name in side else "not set" for side in (there, here))
             yield "{} is {} there, {} here".format(f"{key}.{name}".lstrip("."), *shown)
@@ -87,7 +90,7 @@ def _tables(value: Any) -> bool:
 def _code(there: Any, here: Any, key: str) -> Iterator[str]:
     python = [str(code).partition(":")[0] for code in (there, here)]
     if there != here and python[0] == python[1]:
-        yield f"the code of {key} is another"
+        yield f"{CODE} {key} is another"
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -3,13 +3,14 @@
 import json
 from pathlib import Path
 
-from fedrl.records.identity import Config
+from fedrl.records.identity import CODE, Config
 from fedrl.records.run_toml import RunFolderError, is_trained, read_config, what_differs
 
 OLD = "seeds.json"  # all that earlier versions wrote down of a run
 FILES = ("run.toml", "log.jsonl", "policy.safetensors", "returns.safetensors")
 MOST = 3  # differences that are named
 OTHER = "go on with what it was begun with, or give another out"
+FIXED = "delete that `code` line from run.toml if you fixed a fault and want to go on, or give another out"
 
 
 def check(path: Path, config: Config) -> None:
@@ -30,7 +31,8 @@ def check(path: Path, config: Config) -> None:
         raise RunFolderError(f"{path} holds {held}; give another out")
     if found := what_differs(path, config):
         more = f", and {len(found) - MOST} more" if len(found) > MOST else ""
-        raise RunFolderError(f"{path} holds a different run ({'; '.join(found[:MOST])}{more}); {OTHER}")
+        move = FIXED if all(phrase.startswith(CODE) for phrase in found) else OTHER
+        raise RunFolderError(f"{path} holds a different run ({'; '.join(found[:MOST])}{more}); {move}")
 
 
 def _check_files(path: Path) -> None:
