@@ -39,6 +39,7 @@ from fedrl.federation import Federation
 from fedrl.policies.filtered import Filtered
 from fedrl.policies.saved import FORMAT
 from fedrl.records.tensors import named_leaves
+from fedrl.rollouts.host import close
 from fedrl.trees import Tree
 from fedrl.types import Algorithm
 
@@ -109,7 +110,7 @@ def _spaces_of(federation: Federation, client: int) -> tuple[Any, Any]:
         simulator = host.open(client, world, 1)
     except WorldError:  # a client that training left out
         return None, None
-    simulator.close()
+    close(client, simulator)
     return simulator.observations, simulator.actions
 
 

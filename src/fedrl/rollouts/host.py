@@ -120,11 +120,11 @@ def opened(environment: Host, who: int, world: Any, copies: int, purpose: int = 
         _open.move_to_end(place)
         return _open[place][2]
     if place in _open:
-        _close(who, _open.pop(place)[2])
+        close(who, _open.pop(place)[2])
     _open[place] = (environment, stamp, environment.open(who, world, copies))
     if len(_open) > MOST_OPEN:
         (_, longest_ago, *_), (_, _, simulator) = _open.popitem(last=False)
-        _close(longest_ago, simulator)
+        close(longest_ago, simulator)
     return _open[place][2]
 
 
@@ -132,10 +132,10 @@ def close_all() -> None:
     """Close every simulator of this process."""
     while _open:
         (_, who, *_), (_, _, simulator) = _open.popitem()
-        _close(who, simulator)
+        close(who, simulator)
 
 
-def _close(who: int, simulator: Simulator) -> None:
+def close(who: int, simulator: Simulator) -> None:
     """Its work is done, so a simulator that cannot be closed is no reason to lose the run."""
     try:
         simulator.close()
