@@ -15,7 +15,9 @@ from fedrl.environments import cart_pole, solvers
 from fedrl.federation import Federation
 from fedrl.policies.mlp import categorical_mlp
 from fedrl.policies.softmax import softmax_table
-from fedrl.records.measure import exact_return
+from fedrl.records.measure import exact_return, measuring
+from fedrl.selection.participation import everyone
+from fedrl.types import LocalUpdate
 
 SAMPLING = {"horizon": 10, "batch": 2}
 FROM_ANYWHERE = {"policy": softmax_table(jax.random.normal), **SAMPLING}
@@ -42,9 +44,15 @@ def test_the_second_local_step_is_not(local_steps, rounds):
 
 def theta_norm(algorithm, where):
     """For policies without a table: measures the size of theta."""
-    exact = exact_return()(algorithm, where)
-    start = lambda theta, client, key: trees.squared_norm(theta)  # noqa: E731
-    return exact._replace(local=exact.local._replace(start=start, possible=None))
+    local = LocalUpdate(
+        start=lambda theta, client, key: trees.squared_norm(theta),
+        sample=lambda local, client, key: (),
+        estimate=lambda local, seen, client, key: ((), local),
+        apply=lambda local, direction, client: local,
+        finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
+        max_steps=0,
+    )
+    return measuring(algorithm, local, everyone()(where))
 
 
 def end_state(method, where, measure, engine) -> list[np.ndarray]:

@@ -180,6 +180,15 @@ def test_work_that_kills():
         run(lake_with(crash), processes(2))
 
 
+@pytest.fixture
+def interruptible():
+    """A shell's background jobs are started with Ctrl-C ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_run_after_one_that_was_interrupted(tmp_path):
     """Ctrl-C while a worker is busy; its late answer, of the same shape, must not be taken for the next run's."""
     busy = tmp_path / "busy"

@@ -54,7 +54,12 @@ def step(observation=0, reward=0.0, terminated=False, truncated=False):
 
 
 FAULTS = {
-    "a complex reward": (Discrete(4), 0, step(reward=np.complex64(1j)), "reward is 1j (complex64), wanted one number"),
+    "a complex reward": (
+        Discrete(4),
+        0,
+        step(reward=np.complex64(1j)),
+        "reward is np.complex64(1j) (complex64), wanted one number",
+    ),
     "text in an array": (
         Discrete(4),
         0,

@@ -13,7 +13,9 @@ from federations import federation
 
 import fedrl
 from fedrl.algorithms.alone import alone
-from fedrl.algorithms.fedavg import fedavg
+from fedrl.algorithms.fapi import fapi_with_federated_evaluation
+from fedrl.algorithms.fed_q_learning import fed_q_learning
+from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.engines.engine import State
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
@@ -152,13 +154,19 @@ def random_rows(key, shape):
     return jax.nn.softmax(2.0 * jax.random.normal(key, shape))
 
 
-@pytest.mark.parametrize(
-    "policy", [softmax_table(random_table), probability_table(random_rows), bit_softmax(), greedy_table()]
-)
-def test_tables_act_as_their_policies_say(policy):
+STEP = {"eta": 0.1, "local_steps": 1}
+TABLES = {
+    "softmax": pavg(**STEP, horizon=3, policy=softmax_table(random_table)),
+    "bits": pavg(**STEP, horizon=3, policy=bit_softmax()),
+    "probabilities": fapi_with_federated_evaluation(policy=probability_table(random_rows)),
+    "greedy": fed_q_learning(**STEP, samples=2, policy=greedy_table(random_table)),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_act_as_their_policies_say(name):
     where = federation(2, actions=3)
-    direction = reinforce(horizon=3, batch=1)
-    algorithm, state, file = saved(fedavg(steps_along(direction, eta=0.1, local_steps=1, policy=policy)), where)
+    algorithm, state, file = saved(TABLES[name], where)
     assert file.header["seeds"] == {"axis": 0, "first": 7, "count": 2}
     chances = np.exp(np.asarray(algorithm.policy.table(jax.tree.map(lambda x: x[1], state.server.theta))).sum(-1))
     chances = np.stack([chances[:, 0], chances[:, 1], chances[:, 2:].sum(axis=1)], axis=1)
