@@ -58,7 +58,7 @@ FAULTS = {
         Discrete(4),
         0,
         step(reward=np.complex64(1j)),
-        "reward is np.complex64(1j) (complex64), wanted one number",
+        "reward is np.complex64(1j) (complex64), wanted",
     ),
     "text in an array": (
         Discrete(4),
