@@ -23,6 +23,13 @@ jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _forget():
+    """Programs of other files are of no use. Thousands of them made a process several GB large, and tests many times slower."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture(scope="module")
 def travelling(request):
     """Other processes cannot import a test module, so what it defines travels whole, as from a user's script."""
