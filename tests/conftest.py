@@ -25,7 +25,7 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 @pytest.fixture(scope="module", autouse=True)
 def _forget():
-    """Programs of other files are of no use: thousands of them made a process 5 GB large, and its tests many times slower."""
+    """Programs of other files are of no use: thousands of them made a process 5 GB large and its tests many times slower."""
     yield
     jax.clear_caches()
 
