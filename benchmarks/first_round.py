@@ -27,7 +27,7 @@ import sys
 from fedrl import train
 from fedrl.recipes import quickstart
 arm = next(iter(quickstart.build(quickstart.Config()).values()))
-train(arm.method, arm.federation, rounds=arm.rounds, seeds=quickstart.SEEDS, out=sys.argv[1], engine=arm.engine)
+train(arm.method, arm.federation, rounds=arm.rounds, seeds=quickstart.RECIPE.seeds, out=sys.argv[1], engine=arm.engine)
 """
 
 

@@ -32,7 +32,7 @@ def one(population: int, rounds: int, participants: int) -> dict[str, Any]:
 
     federation = Federation(finite.environment(5, 5, 0.9), random_mdp.dense(5, 5, 0.5), clients=population)
     some = uniform(participants)
-    algorithm = pavg(eta=0.05, local_steps=32, horizon=50, participation=some)(federation)
+    algorithm = pavg(eta=0.05, local_steps=32, horizon=50, selection=some)(federation)
     play = fused("vmap")(algorithm, federation, exact_return(some)(algorithm, federation), 1)
     began = time.perf_counter()
     state, _ = play.init([0])

@@ -4,7 +4,6 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,9 +12,9 @@ import numpy as np
 from arguments import parse
 
 from fedrl import keys
+from fedrl.core.round import Executor, WorkRequest
 from fedrl.engines import processes, ray_cluster
-from fedrl.engines.crew import crew
-from fedrl.engines.gathering import Asked
+from fedrl.engines.worker_pool import worker_pool
 from fedrl.faults import STOP
 from fedrl.federation import Profile
 from fedrl.links.plain import plain
@@ -45,7 +44,7 @@ def echo() -> Exchange:
     )
 
 
-def times(perform: Callable, exchange: Exchange, megabytes: float, rounds: int) -> np.ndarray:
+def times(execute: Executor, exchange: Exchange, megabytes: float, rounds: int) -> np.ndarray:
     """Milliseconds of each round, from the server's arrays to the stack of uploads."""
     server = jnp.zeros(int(megabytes * 2**18))
     ids = jnp.arange(2, dtype=jnp.int32)
@@ -55,18 +54,19 @@ def times(perform: Callable, exchange: Exchange, megabytes: float, rounds: int) 
     for number in range(rounds + 5):
         server = jax.block_until_ready(server + 1.0)
         began = time.perf_counter()
-        (answers,) = perform(exchange, [Asked(keys.of_seed(0), server, rows, cohort, keys.of_seed(number))])
+        request = WorkRequest(keys.of_seed(0), server, rows, cohort, keys.of_seed(number), ())
+        (result,) = execute(exchange, [request])
         took.append(1e3 * (time.perf_counter() - began))
-        assert all(np.all(np.asarray(upload) == number + 2.0) for upload, _, _ in answers.values())
+        assert np.all(np.asarray(result.work.upload) == number + 2.0)
     return np.array(took[5:])
 
 
 def measure(megabytes: float, rounds: int) -> dict[str, Any]:
     exchange, found = echo(), {}
-    places = {"processes": lambda: processes._place(2), "ray": lambda: ray_cluster._place(None, 2)}
-    for name, place in places.items():
-        workers = crew(place(), (exchange,), STOP)
-        took = times(workers.perform, exchange, megabytes, rounds)
+    pools = {"processes": lambda: processes._pool(2), "ray": lambda: ray_cluster._pool(None, 2)}
+    for name, pool in pools.items():
+        workers = worker_pool(pool(), (exchange,), STOP, lambda *fault: None)
+        took = times(workers.execute, exchange, megabytes, rounds)
         workers.close()
         found[name] = {"median": float(np.median(took)), "90 of 100": float(np.percentile(took, 90))}
     processes.stop()

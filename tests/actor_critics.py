@@ -8,18 +8,18 @@ import numpy as np
 from engine_runs import end_state
 
 from fedrl import keys
-from fedrl.algorithms.fedavg import Model, fedavg
+from fedrl.algorithms.fedavg import fedavg
+from fedrl.core.client import learn
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments import cart_pole, mountain_car
 from fedrl.federation import Federation, Profile
 from fedrl.local.actor_critic_records import Iterate
-from fedrl.local.learner import BuildLearner
+from fedrl.local.learner import BuildLearner, Model
 from fedrl.local.steps import decaying, sgd
 from fedrl.policies.mlp import mlp
 from fedrl.records.measure import sampled_return
 from fedrl.rollouts.episodes import Trajectory
-from fedrl.round import learn
 from fedrl.training import train
 from fedrl.types import Client
 

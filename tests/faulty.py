@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl.algorithms.fedavg import Method, fedavg
+from fedrl.algorithms.fedavg import fedavg
+from fedrl.algorithms.federated import Method, training, with_training
 from fedrl.federation import Federation
 from fedrl.local.ascent import Direction, steps_along
 from fedrl.types import Algorithm, Client, Cohort, Policy
@@ -32,7 +33,7 @@ def scaled(factor: float, clients: tuple[int, ...] = (BAD,), method: Method = SM
 
     def build(federation: Federation) -> Algorithm:
         algorithm = method(federation)
-        *before, train = algorithm.exchanges
+        train = training(algorithm)
         finish = train.local.finish
 
         def changed(local: Any, client: Client) -> tuple[Any, Any, Array]:
@@ -41,7 +42,7 @@ def scaled(factor: float, clients: tuple[int, ...] = (BAD,), method: Method = SM
             return jax.tree.map(lambda x: jnp.where(theirs, x * factor, x), upload), memory, env_steps
 
         local = train.local._replace(finish=changed)
-        return algorithm._replace(exchanges=(*before, train._replace(local=local)))
+        return with_training(algorithm, train._replace(local=local))
 
     return build
 
@@ -51,13 +52,13 @@ def without(client: int, method: Method = SMALL) -> Method:
 
     def build(federation: Federation) -> Algorithm:
         algorithm = method(federation)
-        *before, train = algorithm.exchanges
+        train = training(algorithm)
 
         def choose(server: Any, key: Any) -> Cohort:
             cohort = train.choose(server, key)
             weight = jnp.where(cohort.ids == client, 0.0, cohort.weight)
             return cohort._replace(present=cohort.ids != client, weight=weight / jnp.sum(weight))
 
-        return algorithm._replace(exchanges=(*before, train._replace(choose=choose)))
+        return with_training(algorithm, train._replace(choose=choose))
 
     return build

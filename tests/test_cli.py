@@ -17,8 +17,9 @@ from fedrl.cli import engines
 from fedrl.cli.comparing import t_quantile
 from fedrl.cli.progress import Tracker, sparkline
 from fedrl.cli.run import resume_command
-from fedrl.recipes import recipe as recipes
-from fedrl.recipes import running
+from fedrl.experiments import experiment, find, orders
+from fedrl.experiments.recipe import RecipeError
+from fedrl.experiments.settings import configure
 
 TINY = ("--set", "rounds=40", "--seeds", "2")  # --seeds 2 everywhere: one set of compiled programs serves all tests
 
@@ -117,11 +118,11 @@ def test_a_bad_file_is_one_sentence(fedrl, tmp_path, text, expected):
 
 
 def test_numbers_that_no_run_can_have_are_refused():
-    quickstart = recipes.load("quickstart")
-    with pytest.raises(recipes.RecipeError, match=r"wants a whole number .* got 'inf'; try --set rounds="):
-        recipes.configure(quickstart, paper=False, overrides={"rounds": "inf"})
-    with pytest.raises(recipes.RecipeError, match="wants at least 1 round, got 0"):
-        running.check(running.order("quickstart", overrides={"rounds": 0}))
+    quickstart = find.recipe("quickstart")
+    with pytest.raises(RecipeError, match=r"wants a whole number .* got 'inf'; try --set rounds="):
+        configure(quickstart, paper=False, overrides={"rounds": "inf"})
+    with pytest.raises(RecipeError, match="wants at least 1 round, got 0"):
+        experiment.check(orders.order("quickstart", overrides={"rounds": 0}))
 
 
 def test_a_folder_that_is_not_free_is_left_alone(fedrl, home):
@@ -141,10 +142,10 @@ def test_a_folder_that_is_not_free_is_left_alone(fedrl, home):
 def test_help_and_recipes(fedrl, tmp_path):
     assert "fedrl run --resume --out" in fedrl("run", "--help", cwd=tmp_path).out
     listed = json.loads(fedrl("recipes", "--json", cwd=tmp_path).out)
-    assert [row["name"] for row in listed] == recipes.names()
+    assert [row["name"] for row in listed] == find.names()
     assert set(listed[0]) == {"name", "paper", "shows", "minutes", "seeds"}
     table = fedrl("recipes", cwd=tmp_path).out
-    assert all(name in table for name in recipes.names())
+    assert all(name in table for name in find.names())
 
 
 def test_run_verify_plot_compare(fedrl, home):
@@ -200,11 +201,11 @@ def test_a_finished_run_begun_with_another_version_is_looked_at_again_with_a_not
 
 def test_the_command_that_goes_on_elsewhere_names_the_run(tmp_path):
     """A run whose files are not here, as with a SuperLink elsewhere; said again, the words order the same."""
-    order = running.order("wang2024/table2", overrides={"betas": "0.1,1", "rounds": 7}, seed=3, seeds=2)
+    order = orders.order("wang2024/table2", overrides={"betas": "0.1,1", "rounds": 7}, seed=3, seeds=2)
     command = resume_command(tmp_path / "there", engines.Choice("flower", "far"), order)
     words = "wang2024/table2 --set betas=0.1,1.0 --set rounds=7 --seed 3 --seeds 2"
     assert command == f"fedrl run {words} --resume --out {tmp_path / 'there'} --engine flower --address far"
-    assert running.order("wang2024/table2", overrides={"betas": "0.1,1.0", "rounds": "7"}, seed=3, seeds=2) == order
+    assert orders.order("wang2024/table2", overrides={"betas": "0.1,1.0", "rounds": "7"}, seed=3, seeds=2) == order
     (tmp_path / "there").mkdir()
     (tmp_path / "there" / "run.toml").touch()
     assert words not in resume_command(tmp_path / "there", engines.Choice(), order)

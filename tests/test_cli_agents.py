@@ -18,7 +18,7 @@ from fedrl.agents import labels
 from fedrl.cli import agents
 from fedrl.cli.evaluated_agents import rates
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.recipes import recipe, running
+from fedrl.experiments import experiment, find, orders
 from fedrl.recipes.fedagent import _study
 from fedrl.records.folder import claim
 
@@ -33,7 +33,7 @@ POOL = 31  # tasks
 def home(tmp_path_factory):
     """A finished run in `run`, and in `parts` the same when it was stopped after its first round."""
     home = tmp_path_factory.mktemp("home")
-    order = running.order("fedagent/quickstart", overrides=TINY, seeds=1)
+    order = orders.order("fedagent/quickstart", overrides=TINY, seeds=1)
     settings = pytest.MonkeyPatch()
     settings.setenv("XDG_CACHE_HOME", str(home / "cache"))
     settings.chdir(home)
@@ -44,9 +44,9 @@ def home(tmp_path_factory):
 
     with claim("run", order.plain(), resume=False) as folder:
         with pytest.raises(KeyboardInterrupt):
-            running.run(order, folder, engine=one_at_a_time(), watch=stop, warn=pytest.fail)
+            experiment.run(order, folder, engine=one_at_a_time(), watch=stop, warn=pytest.fail)
         shutil.copytree("run", "parts")
-        running.run(order, folder, engine=one_at_a_time(), warn=pytest.fail)
+        experiment.run(order, folder, engine=one_at_a_time(), warn=pytest.fail)
     yield home
     settings.undo()
 
@@ -69,7 +69,7 @@ def refused(capsys, *arguments: object) -> str:
 
 def test_a_transcript_is_printed_and_written(home, capsys):
     out = said(capsys, "play", "run", "--task", 2)
-    study = _study.Study(running.from_toml("run").config)
+    study = _study.Study(orders.from_toml("run").config)
     number = int(study.application.held_out[2])
     assert f"2 of those held out, number {number} of webshop" in out
     assert "FedAgent, after 2 rounds with seed 0" in out
@@ -166,8 +166,8 @@ def test_data_that_cannot_be_used(capsys, tmp_path, monkeypatch, files, applicat
 
 
 def test_runs_without_language_agents(home, capsys, tmp_path, monkeypatch):
-    before = recipe.load
-    monkeypatch.setattr(recipe, "load", before)  # put back afterwards
+    before = find.recipe
+    monkeypatch.setattr(find, "recipe", before)  # put back afterwards
     tiny_recipes.finished_run("finite", tmp_path / "run")
     message = refused(capsys, "play", tmp_path / "run", "--task", 0)
     assert "--task is for runs of language agents, and tiny has none; --client I draws" in message
@@ -207,7 +207,7 @@ def test_labels_of_a_run_stopped_and_gone_on_with(home, capsys, monkeypatch):
     assert f"{POOL} of {POOL} tasks labelled" in out
     content = json.loads(Path("mine.json").read_text())
     assert content["by"] | {"round": 2, "arm": "FedAgent", "model": "pocket", "run": "run"} == content["by"]
-    study = _study.Study(running.from_toml("run").config)
+    study = _study.Study(orders.from_toml("run").config)
     assert [int(task) for task in content["won"]] == study.application.pool.tolist()
     solved = labels.read("mine.json", study.settings, study.application.pool)
     assert solved.tolist() == list(content["won"].values())
@@ -218,7 +218,7 @@ def test_labels_of_a_run_stopped_and_gone_on_with(home, capsys, monkeypatch):
 
 def test_which_model_labels(home):
     """The last, that of the newest checkpoint, or that before training."""
-    order = running.from_toml("run")
+    order = orders.from_toml("run")
     last, stopped = (agents.newest(order, Path(run), None, before=False) for run in ("run", "parts"))
     before = agents.newest(order, Path("parts"), None, before=True)
     assert (before.round, stopped.round, last.round, last.rounds) == (0, 1, 2, 2)

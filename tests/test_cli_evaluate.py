@@ -13,17 +13,17 @@ from fedrl.cli.evaluate import returns, summary
 from fedrl.cli.run import resume_command
 from fedrl.engines import processes
 from fedrl.engines.fused import fused
-from fedrl.recipes import recipe, running
+from fedrl.experiments import experiment, find, orders, outcomes
 from fedrl.records import folder
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    before, home = recipe.load, tmp_path_factory.mktemp("home")
+    before, home = find.recipe, tmp_path_factory.mktemp("home")
     for kind in ("cart-pole", "finite"):
         tiny_recipes.finished_run(kind, home / kind)
     yield home
-    recipe.load = before
+    find.recipe = before
 
 
 def evaluated(capsys, *arguments: object) -> dict:
@@ -43,7 +43,7 @@ def test_episodes_are_fresh_and_come_again(home, capsys):
         found = np.array(arm["returns"])
         assert found.shape == (2, 3)
         np.testing.assert_array_equal(2 * found, np.rint(2 * found))  # a mean of two whole numbers
-        trained = running.outcome(running.arm_folder(run, name)).returns  # of as many episodes, but not these
+        trained = outcomes.of_arm(outcomes.arm_folder(run, name)).returns  # of as many episodes, but not these
         assert (found != trained).any()
     again = evaluated(capsys, run, "--episodes", 2, "--arm", "alone")
     assert again["arms"] == {"alone": first["arms"]["alone"]}
@@ -60,7 +60,7 @@ def test_engines_evaluate_alike(home):
 def test_finite_worlds_are_solved_exactly(home, capsys):
     said = evaluated(capsys, home / "finite", "--episodes", 1)["arms"]["PAvg"]
     assert said["how"].startswith("exact discounted return")
-    trained = running.outcome(running.arm_folder(home / "finite", "PAvg")).returns
+    trained = outcomes.of_arm(outcomes.arm_folder(home / "finite", "PAvg")).returns
     np.testing.assert_allclose(said["returns"], trained, rtol=1e-6)
     assert call("evaluate", home / "finite" / "run.toml") == 0
     table = capsys.readouterr().out
@@ -152,23 +152,23 @@ def test_a_run_stopped_under_one_engine_goes_on_under_another(home, capsys, monk
     for name, make in engines.ENGINES.items():
         monkeypatch.setitem(engines.ENGINES, name, lambda choice, make=make: counted(make(choice), choice, built))
     assert call("run", "tiny", "--set", "kind=finite", "--engine", "one_at_a_time", "--out", "whole") == 0
-    order = running.order("tiny", overrides={"kind": "finite"})
+    order = orders.order("tiny", overrides={"kind": "finite"})
 
     def stop(arm: str, row: dict, rounds: int) -> None:
         raise KeyboardInterrupt
 
     with folder.claim("parts", order.plain(), resume=False) as place, pytest.raises(KeyboardInterrupt):
-        running.run(order, place, engine=fused(), watch=stop, warn=pytest.fail)
+        experiment.run(order, place, engine=fused(), watch=stop, warn=pytest.fail)
     assert "has no finished arm 'PAvg' yet" in refused(capsys, "evaluate", "parts")
     try:
         assert call("run", "--resume", "--out", "parts", "--engine", "processes", "--workers", 1) == 0
     finally:
         processes.stop()
     assert [(it.name, it.workers) for it in built] == [("one_at_a_time", None)] * 2 + [("processes", 1)] * 2
-    whole, parts = (running.arm_folder(Path(name), "PAvg") / "policy.safetensors" for name in ("whole", "parts"))
+    whole, parts = (outcomes.arm_folder(Path(name), "PAvg") / "policy.safetensors" for name in ("whole", "parts"))
     assert whole.read_bytes() == parts.read_bytes()
     assert Path("whole/run.toml").read_bytes() == Path("parts/run.toml").read_bytes()
-    rounds = [row["round"] for row in running.outcome(parts.parent).rows]
+    rounds = [row["round"] for row in outcomes.of_arm(parts.parent).rows]
     assert rounds == list(range(7))
 
 

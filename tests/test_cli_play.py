@@ -17,8 +17,8 @@ from fedrl.cli import errors
 from fedrl.cli.app import app
 from fedrl.cli.play import act, meet
 from fedrl.environments import cart_pole
+from fedrl.experiments import find, orders, restore
 from fedrl.plots import clip, mujoco_scene
-from fedrl.recipes import finished, recipe, running
 
 
 def call(*arguments: object) -> int:
@@ -27,16 +27,16 @@ def call(*arguments: object) -> int:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    before, home = recipe.load, tmp_path_factory.mktemp("home")
+    before, home = find.recipe, tmp_path_factory.mktemp("home")
     for kind in ("cart-pole", "mountain car"):
         tiny_recipes.finished_run(kind, home / kind.replace(" ", "-"))
     yield home
-    recipe.load = before
+    find.recipe = before
 
 
-def loaded(run: Path, arm: str) -> finished.Finished:
-    order = running.from_toml(run)
-    return finished.load(order, run, arm, finished.arms(order, arm)[arm])
+def loaded(run: Path, arm: str) -> restore.TrainedArm:
+    order = orders.from_toml(run)
+    return restore.load(order, run, arm, restore.arms(order, arm)[arm])
 
 
 def frames(file: Path) -> list[np.ndarray]:

@@ -6,7 +6,6 @@ import sys
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,14 +19,14 @@ from fedrl.cli import errors, traffic_played
 from fedrl.cli.app import app
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments import figure_eight
+from fedrl.experiments import experiment, find, orders, restore
+from fedrl.experiments.recipe import Arm
 from fedrl.federation import Federation
 from fedrl.local.ascent import steps_along
 from fedrl.local.reinforce import reinforce
 from fedrl.plots import clip
 from fedrl.plots.roads_scene import HUMAN, LEARNING, OWN
 from fedrl.policies.mlp import gaussian_mlp
-from fedrl.recipes import finished, recipe, running
-from fedrl.recipes.recipe import Arm
 from fedrl.records import folder
 from fedrl.records.measure import sampled_return
 
@@ -54,28 +53,28 @@ def federation(world: str) -> Federation:
     return fedrl.pettingzoo(partial(kind, horizon=LIMIT), limit=LIMIT)
 
 
-TRAFFIC = SimpleNamespace(**vars(tiny_recipes.TINY) | {"Config": Config, "build": build, "SEEDS": 1})
+TRAFFIC = tiny_recipes.TINY._replace(config=Config, build=build, seeds=1)
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    before, home = recipe.load, tmp_path_factory.mktemp("home")
-    recipe.load = lambda name: TRAFFIC
+    before, home = find.recipe, tmp_path_factory.mktemp("home")
+    find.recipe = lambda name: TRAFFIC
     for world in ("arrays", "sumo", "merge"):
-        order = running.order("tiny", overrides={"world": world})
+        order = orders.order("tiny", overrides={"world": world})
         with folder.claim(home / world, order.plain(), resume=False) as place:
-            running.run(order, place, warn=print)
+            experiment.run(order, place, warn=print)
     yield home
-    recipe.load = before
+    find.recipe = before
 
 
 def call(*arguments: object) -> int:
     return errors.guard(lambda: app([str(it) for it in arguments], prog_name="fedrl", standalone_mode=False))
 
 
-def loaded(run: Path) -> finished.Finished:
-    order = running.from_toml(run)
-    return finished.load(order, run, "FIRL", finished.arms(order)["FIRL"])
+def loaded(run: Path) -> restore.TrainedArm:
+    order = orders.from_toml(run)
+    return restore.load(order, run, "FIRL", restore.arms(order)["FIRL"])
 
 
 @pytest.mark.parametrize("world", ["arrays", "sumo", "merge"])
@@ -174,7 +173,7 @@ import sys
 for missing in ("libsumo", "sumolib", "traci", "pettingzoo"):
     sys.modules[missing] = None
 import test_cli_play_traffic as here
-here.recipe.load = lambda name: here.TRAFFIC
+here.find.recipe = lambda name: here.TRAFFIC
 from fedrl.engines import cache
 cache.enable()
 from pathlib import Path

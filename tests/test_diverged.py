@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -13,10 +12,10 @@ from fedrl.algorithms.fedavg import pavg
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
 from fedrl.environments.errors import Diverged
+from fedrl.experiments import experiment, find, orders, outcomes
+from fedrl.experiments.recipe import Arm, Claim, Recipe
 from fedrl.federation import Federation
 from fedrl.policies.mlp import mlp
-from fedrl.recipes import recipe, running
-from fedrl.recipes.recipe import Arm, Claim
 from fedrl.recipes.xie2025 import _claims as says
 from fedrl.records import folder, log
 from fedrl.records.measure import sampled_return
@@ -59,22 +58,21 @@ def test_it_is_named(engine):
 
 
 def test_the_recipe_goes_on(tmp_path, monkeypatch):
-    module = SimpleNamespace(
-        PAPER="none", SHOWS="what becomes of it", MINUTES=0.1, SEEDS=2, PAPER_SIZE={}, Config=Config, build=build,
-        claims=claims,
-    )  # fmt: skip
-    monkeypatch.setattr(recipe, "load", lambda name: module)
+    recipe = Recipe(
+        paper="none", shows="what becomes of it", minutes=0.1, seeds=2, config=Config, build=build, claims=claims
+    )
+    monkeypatch.setattr(find, "recipe", lambda name: recipe)
     warned: list[str] = []
-    order = running.order("wild", seeds=2)
+    order = orders.order("wild", seeds=2)
     with folder.claim(tmp_path / "run", order.plain(), resume=False) as place:
-        running.run(order, place, warn=warned.append)
+        experiment.run(order, place, warn=warned.append)
     assert warned[0].startswith("wild diverged (round 1, exchange 'train', seed 0: client ")
     rows = log.read(tmp_path / "run" / "arms" / "wild" / "log.jsonl")
     assert rows[-1]["diverged"]
     assert rows[-1]["round"] == ROUNDS
     verdict = json.loads((tmp_path / "run" / "verdict.json").read_text())
     assert [claim["verdict"] for claim in verdict] == ["undecided", "undecided"]
-    found = running.outcomes(order, tmp_path / "run")
+    found = outcomes.of_run(order, tmp_path / "run")
     assert np.isnan(found["wild"].final()).all()
     assert np.isfinite(found["tame"].final()).all()
     assert (tmp_path / "run" / "figures" / "return.png").exists()

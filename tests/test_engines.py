@@ -33,9 +33,9 @@ METHODS = {
     "FedSVRPG-M, lambda != eta K": fedsvrpg_m(beta=0.3, server_step=0.4, **STEPS, **SAMPLING),
     "Fed-Q-learning": fed_q_learning(samples=40, **STEPS),
     "alone": alone(steps_along(reinforce(**SAMPLING), **STEPS)),
-    "uniform 3 of 5": pavg(**STEPS, **SAMPLING, participation=uniform(3)),
-    "weighted 3 of 5": fedsvrpg_m(beta=0.5, **STEPS, **SAMPLING, participation=weighted(3)),
-    "alone, 2 of 5": alone(steps_along(reinforce(**SAMPLING), **STEPS), participation=uniform(2)),
+    "uniform 3 of 5": pavg(**STEPS, **SAMPLING, selection=uniform(3)),
+    "weighted 3 of 5": fedsvrpg_m(beta=0.5, **STEPS, **SAMPLING, selection=weighted(3)),
+    "alone, 2 of 5": alone(steps_along(reinforce(**SAMPLING), **STEPS), selection=uniform(2)),
 }
 
 

@@ -16,7 +16,7 @@ def python(missing: list[str], command: str) -> str:
 
 
 def test_recipes_are_listed_and_loaded():
-    said = python(sorted(EXTRAS), "from fedrl.recipes import recipe\nfor name in recipe.names(): recipe.load(name)")
+    said = python(sorted(EXTRAS), "from fedrl.experiments import find\nfor name in find.names(): find.recipe(name)")
     assert said == ""
 
 

@@ -114,7 +114,7 @@ def test_the_count_starts_again():
 @pytest.mark.parametrize("engine", ["map", "one at a time"])
 def test_a_round_for_which_only_tired_clients_are_drawn_changes_nothing(engine):
     """Two of four always fail and two are drawn a round: whoever is drawn, the run goes on while others are left."""
-    two = fedavg(steps_along(toward_rewards, eta=0.3, local_steps=2), participation=uniform(2))
+    two = fedavg(steps_along(toward_rewards, eta=0.3, local_steps=2), selection=uniform(2))
     run = play(scaled(np.nan, (0, 1), two), engine, leave_out(in_a_row=1), rounds=16, seed=3)
     drawn = [{who["client"] for who in row.get("not_asked", [])} for row in run.rows]
     assert {0, 1} in drawn[1:]

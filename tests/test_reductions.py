@@ -44,8 +44,8 @@ REDUCTIONS = {
     "tau_i = tau for all": lambda: fedavg(
         steps_along(reinforce(**SAMPLING), **STEPS, steps_of=lambda client, key: jnp.int32(STEPS["local_steps"]))
     ),
-    "uniform participation of all": lambda: pavg(**STEPS, **SAMPLING, participation=uniform(4)),
-    "weighted participation of all": lambda: pavg(**STEPS, **SAMPLING, participation=weighted(4)),
+    "uniform participation of all": lambda: pavg(**STEPS, **SAMPLING, selection=uniform(4)),
+    "weighted participation of all": lambda: pavg(**STEPS, **SAMPLING, selection=weighted(4)),
     "RS-FedPG, lambda = 0": lambda: rs_fedpg(lam=0.0, **STEPS, **SAMPLING),
     "FedProx, mu = 0": lambda: fedavg(steps_along(proximal(reinforce(**SAMPLING), mu=0.0), **STEPS)),
 }

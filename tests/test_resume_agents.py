@@ -21,7 +21,7 @@ pytest.importorskip("transformers", reason="transformers is not installed: pip i
 from safetensors.numpy import load_file
 
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.recipes import running
+from fedrl.experiments import experiment, orders, outcomes
 from fedrl.recipes.fedagent import quickstart
 from fedrl.records import folder, log
 
@@ -37,8 +37,8 @@ TINY = {
 SCRIPT = """
 from functools import partial
 from fedrl.cli import main
-from fedrl.recipes import running
-running.train = partial(running.train, checkpoint_seconds=0.0)
+from fedrl.experiments import experiment
+experiment.train = partial(experiment.train, checkpoint_seconds=0.0)
 main()
 """
 
@@ -55,9 +55,9 @@ def cache(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def undisturbed(cache, tmp_path_factory) -> Path:
-    order = running.order(RECIPE, overrides=TINY, seeds=1)
+    order = orders.order(RECIPE, overrides=TINY, seeds=1)
     with folder.claim(tmp_path_factory.mktemp("runs") / "undisturbed", order.plain(), resume=False) as place:
-        running.run(order, place, engine=one_at_a_time(), warn=pytest.fail)
+        experiment.run(order, place, engine=one_at_a_time(), warn=pytest.fail)
     return place.path
 
 
@@ -96,13 +96,13 @@ def nothing_left(process: subprocess.Popen) -> None:
 
 def rounds_done(place: Path) -> int:
     """Of all arms, as far as there are checkpoints."""
-    return sum(max(0, newest_round(running.arm_folder(place, arm))) for arm in ARMS)
+    return sum(max(0, newest_round(outcomes.arm_folder(place, arm))) for arm in ARMS)
 
 
 def check_same(place: Path, undisturbed: Path) -> None:
     """Learnt parameters, returns and the last checkpoint's state to the byte; the log but for its times; the verdict."""
     for arm in ARMS:
-        there, here = (running.arm_folder(one, arm) for one in (place, undisturbed))
+        there, here = (outcomes.arm_folder(one, arm) for one in (place, undisturbed))
         for file in ("policy.safetensors", "returns.safetensors", f"checkpoint/round-{ROUNDS:06d}.safetensors"):
             assert (there / file).read_bytes() == (here / file).read_bytes(), (arm, file)
         rows = [[row | {"seconds": 0} for row in log.read(one / "log.jsonl")] for one in (there, here)]
@@ -114,9 +114,9 @@ def check_same(place: Path, undisturbed: Path) -> None:
 
 def test_they_learn_something(undisturbed):
     """Or else there would be nothing to lose: each arm ends elsewhere than it began, and than the other."""
-    order = running.from_toml(undisturbed)
+    order = orders.from_toml(undisturbed)
     first = quickstart.study.Study(order.config).spec.first()
-    ends = [load_file(running.arm_folder(undisturbed, arm) / "policy.safetensors") for arm in ARMS]
+    ends = [load_file(outcomes.arm_folder(undisturbed, arm) / "policy.safetensors") for arm in ARMS]
     for one, other in (
         (ends[0], ends[1]),
         *((end, {f"theta/{name}": first[name][None] for name in first}) for end in ends),

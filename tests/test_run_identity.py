@@ -19,8 +19,8 @@ from fedrl.cli import errors
 from fedrl.cli.app import app
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
+from fedrl.experiments import orders
 from fedrl.policies.bit_softmax import bit_softmax
-from fedrl.recipes import running
 from fedrl.records import folder, log
 from fedrl.records.folder import claim, read_config
 from fedrl.records.measure import exact_return, sampled_return
@@ -119,7 +119,7 @@ def test_recipes_and_scripts_do_not_share_a_folder(begun, tmp_path, capsys):
 
 
 def test_another_recipe_is_named_first(tmp_path, capsys):
-    claim(tmp_path / "q", running.order("quickstart").plain(), resume=False).close()
+    claim(tmp_path / "q", orders.order("quickstart").plain(), resume=False).close()
     message = sentence(capsys, "run", "control/cart-pole", "--resume", "--out", tmp_path / "q")
     assert (
         "q holds a different run (recipe is 'quickstart' there, 'control/cart-pole' here); pass another --out"

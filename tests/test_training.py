@@ -14,7 +14,7 @@ from fedrl.records import kept, log
 from fedrl.records.measure import exact_return
 from fedrl.selection.participation import uniform
 
-PAVG = pavg(eta=0.1, local_steps=3, horizon=8, batch=2, participation=uniform(2))
+PAVG = pavg(eta=0.1, local_steps=3, horizon=8, batch=2, selection=uniform(2))
 
 
 def test_costs_are_counted(tmp_path):
@@ -71,7 +71,7 @@ def test_what_is_kept_of_measured_rounds(tmp_path):
 def test_a_million_clients():
     """Worlds are drawn when a client is asked; nothing is held for the rest."""
     where = Federation(environment(5, 5, 0.9), random_mdp.dense(5, 5, 0.6), clients=1_000_000)
-    method = pavg(eta=0.05, local_steps=2, horizon=10, participation=uniform(100))
+    method = pavg(eta=0.05, local_steps=2, horizon=10, selection=uniform(100))
     run = train(method, where, rounds=2, engine=fused("vmap"), measure=exact_return(uniform(50)))
     assert run.returns.shape == (1, 50)
     assert np.isfinite(run.returns).all()

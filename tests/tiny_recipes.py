@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 from federations import federation
 
@@ -11,12 +10,12 @@ from fedrl.algorithms.fedavg import pavg
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments import cart_pole, mountain_car
+from fedrl.experiments import experiment, find, orders
+from fedrl.experiments.recipe import Arm, Recipe
 from fedrl.federation import Federation
 from fedrl.local.ascent import steps_along
 from fedrl.local.reinforce import reinforce
 from fedrl.policies.mlp import mlp
-from fedrl.recipes import recipe, running
-from fedrl.recipes.recipe import Arm
 from fedrl.records import folder
 from fedrl.records.measure import sampled_return
 
@@ -47,13 +46,12 @@ def build(config: Config) -> dict[str, Arm]:
     }
 
 
-TINY = SimpleNamespace(
-    PAPER="none",
-    SHOWS="nothing",
-    MINUTES=0.1,
-    SEEDS=2,
-    PAPER_SIZE={},
-    Config=Config,
+TINY = Recipe(
+    paper="none",
+    shows="nothing",
+    minutes=0.1,
+    seeds=2,
+    config=Config,
     build=build,
     claims=lambda config, arms: [],
 )
@@ -61,7 +59,7 @@ TINY = SimpleNamespace(
 
 def finished_run(kind: str, path: Path) -> None:
     """Train the recipe of this kind into `path`. Until it is put back, there is no other recipe."""
-    recipe.load = lambda name: TINY
-    order = running.order("tiny", overrides={"kind": kind})
+    find.recipe = lambda name: TINY
+    order = orders.order("tiny", overrides={"kind": kind})
     with folder.claim(path, order.plain(), resume=False) as place:
-        running.run(order, place, warn=print)
+        experiment.run(order, place, warn=print)

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 from jax import Array
 
-from fedrl.argument_fits import FACTORIES, fits, has_members, is_factory, parts, result, taken, would_build
+from fedrl.argument_fits import FACTORIES, as_callable, fits, has_members, is_factory, parts, result, taken, would_build
 from fedrl.argument_names import AROUND, ELSEWHERE, ENGINES, EXAMPLES, FUNCTIONS, KINDS, OTHER_NAMES
 
 WORDS = {
@@ -102,7 +102,7 @@ def _described(annotation: Any) -> str:
 
 def _kind(annotation: Any) -> str:
     """What functions under this annotation are called."""
-    while get_origin(annotation) is Callable:
+    while get_origin(as_callable(annotation)) is Callable:
         annotation = result(annotation)
     return KINDS.get(getattr(annotation, "__name__", ""), "a function")
 

@@ -4,7 +4,7 @@ import inspect
 import numbers
 from collections.abc import Callable, Iterable, Sequence
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from jax import Array
@@ -17,24 +17,37 @@ def is_factory(value: Any) -> bool:
     return (inspect.isfunction(value) or inspect.isclass(value)) and value in FACTORIES
 
 
+def as_callable(annotation: Any) -> Any:
+    """A Protocol of functions as the plain Callable it stands for; any other annotation as it is."""
+    kind = get_origin(annotation) or annotation
+    if not _is_protocol(kind) or "__call__" not in vars(kind):
+        return annotation
+    parameters = list(inspect.signature(kind.__call__).parameters)[1:]
+    returned = get_type_hints(kind.__call__).get("return", Any)
+    return Callable[[Any] * len(parameters), returned]
+
+
 def result(annotation: Any) -> Any:
     """What a function under this annotation returns, `Any` where it does not say."""
+    annotation = as_callable(annotation)
     return get_args(annotation)[-1] if get_origin(annotation) is Callable else Any
 
 
 def parts(annotation: Any) -> tuple:
-    """Of a union; anything else is its only part."""
-    return get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    """Of a union; anything else is its only part. Protocols of functions come as the Callables they stand for."""
+    union = get_origin(annotation) in (Union, UnionType)
+    return tuple(map(as_callable, get_args(annotation) if union else (annotation,)))
 
 
 def taken(annotation: Any) -> int | None:
     """How many arguments a function under this annotation is called with, None where it does not say."""
-    args = get_args(annotation)
+    args = get_args(as_callable(annotation))
     return len(args[0]) if args and isinstance(args[0], list) else None
 
 
 def fits(annotation: Any, value: Any) -> bool:
     """Whether `value` may stand where `annotation` does. What cannot be told by looking is let through."""
+    annotation = as_callable(annotation)
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation is Any:
         return True
@@ -126,7 +139,8 @@ def _holds(origin: Any, inner: tuple, value: Any) -> bool:
 
 
 def _both_make(wanted: Any, built: Any) -> bool:
-    if get_origin(wanted) is not Callable or get_origin(built) is not Callable or result(wanted) is Any:
+    made_by_calls = all(get_origin(as_callable(x)) is Callable for x in (wanted, built))
+    if not made_by_calls or result(wanted) is Any:
         return False
     return result(wanted) == result(built) and taken(wanted) in (None, taken(built))
 

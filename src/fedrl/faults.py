@@ -2,7 +2,7 @@
 
 A fault is a client that raises, dies, misses its deadline, or sends what cannot be used: numbers that are not finite, the
 wrong shape or dtype, too large a norm, an impossible count of environment steps or an impossible return. Every engine finds
-faults its own way; what follows from them is decided here and in `admission.py`, the same way for all of them.
+faults its own way; what follows from them is decided here and in `core/admission.py`, the same way for all of them.
 """
 
 import math

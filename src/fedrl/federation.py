@@ -13,11 +13,12 @@ from jax import Array
 from fedrl import keys, trees
 from fedrl.arguments import checked_names
 from fedrl.environments import finite
+from fedrl.environments.checks import warn_of_sizes
 from fedrl.environments.protocol import Environment, Host
 from fedrl.environments.worlds import check_drawn, check_kind, refuse_uncalled
 from fedrl.keys import Key
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Client, Cohort
+from fedrl.types import Algorithm, Client, Clients
 
 HELD = 4096  # drawn worlds of up to this many clients are kept in memory; of more, drawn anew when a client is asked
 
@@ -26,22 +27,6 @@ class Profile(NamedTuple):
     """What is known of a client besides its world."""
 
     weight: Array  # q
-
-
-class Clients(NamedTuple):
-    """All clients of one seed."""
-
-    key: Key  # where drawn worlds come from
-    worlds: Tree  # a stack, or () where they are shared by all seeds or drawn on demand
-    memory: Tree  # a stack
-    faults: dict[str, Array]  # of every exchange, [count] int32: faults in a row
-    scene: Tree = ()  # the world they meet in, where they do
-
-    def keeping(self, cohort: Cohort, memory: Tree) -> "Clients":
-        """With the new memories of those present; () says that theirs are as they were."""
-        if not jax.tree.leaves(memory):
-            return self
-        return self._replace(memory=trees.put(self.memory, cohort.ids, memory, cohort.present))
 
 
 @checked_names
@@ -107,6 +92,7 @@ class Federation:
             stack = finite.check(finite.as_stack(self.worlds))
             check_kind(self.environment, stack)
             finite.check_sizes(self.environment, stack)
+            warn_of_sizes(np.asarray(stack.reward))
             object.__setattr__(self, "worlds", stack)
         elif self.worlds is not None:
             check_kind(self.environment, self.worlds)
@@ -144,7 +130,7 @@ class Federation:
         names = [exchange.name for exchange in (*algorithm.opening, *algorithm.exchanges)]
         clients = Clients(world_key, worlds, stack, {name: jnp.zeros(ids.shape, jnp.int32) for name in names})
         first = trees.take(self.rows(shared, clients, ids[:1]).world, jnp.int32(0))
-        return clients._replace(scene=algorithm.scene(first, keys.of(key, "scene")))
+        return clients._replace(shared_state=algorithm.scene(first, keys.of(key, "scene")))
 
     def draw(self, settings: Tree, world_key: Key, ids: Array) -> Tree:
         assert callable(self.worlds)

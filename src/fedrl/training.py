@@ -9,9 +9,10 @@ from pathlib import Path
 
 import jax
 
-from fedrl.algorithms.fedavg import Method
+from fedrl.algorithms.federated import Method
 from fedrl.arguments import at_least, checked
-from fedrl.engines.engine import Engine, Play, State
+from fedrl.core.round import State
+from fedrl.engines.engine import Engine, Play
 from fedrl.engines.fused import fused
 from fedrl.engines.processes import processes
 from fedrl.environments.protocol import Environment

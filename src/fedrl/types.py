@@ -6,8 +6,10 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 from jax import Array
 
+from fedrl import trees
 from fedrl.trees import Tree
 
 Server = Any
@@ -33,6 +35,22 @@ class Cohort(NamedTuple):
     staleness: Array  # [c] rounds since the broadcast it worked from
 
 
+class Clients(NamedTuple):
+    """All clients of one seed."""
+
+    key: Array  # where drawn environments come from
+    worlds: Tree  # a stack, or () where they are shared by all seeds or drawn on demand
+    memory: Tree  # a stack
+    faults: dict[str, Array]  # of every exchange, [count] int32: faults in a row
+    shared_state: Tree = ()  # the environment that clients share, where they do
+
+    def keeping(self, cohort: Cohort, memory: Tree) -> "Clients":
+        """With the new memories of those present; () leaves all memories unchanged."""
+        if not jax.tree.leaves(memory):
+            return self
+        return self._replace(memory=trees.put(self.memory, cohort.ids, memory, cohort.present))
+
+
 class LocalUpdate(NamedTuple):
     """What one client does during one exchange; it sees nobody else."""
 
@@ -53,6 +71,8 @@ class LocalUpdate(NamedTuple):
     most_env_steps: int = 0  # that one local step can take, 0 if not known: an answer that claims more is a fault
     possible: Callable | None = None  # (upload, client) -> whether it can be true; None: whatever is finite
     moved: Callable | None = None  # (upload, or a stack of them) -> the part whose norm may be limited; None: all of it
+    metrics: Callable = lambda local, client: {}  # (local, client) -> named scalars (float32) of its last local state,
+    #                                               averaged over the cohort and logged as "train/…"
 
 
 class Channel(NamedTuple):
@@ -73,6 +93,7 @@ class Exchange(NamedTuple):
     receive: Callable  # (server, aggregate, cohort, key) -> server, metrics
     channel: Channel
     mix: Callable | None = None  # (stack of directions, cohort) -> stack: what clients tell each other before each step
+    report: Callable | None = None  # (stack of clients' metrics, cohort) -> metrics of the exchange; None: their means
 
 
 class Policy(NamedTuple):

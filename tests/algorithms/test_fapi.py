@@ -29,12 +29,10 @@ APPROXIMATE = {"evaluate": bellman_sweeps(3), "improve": greedy_step(0.7)}
 METHODS = {
     "algorithm 1": fapi_with_federated_evaluation(),
     "algorithm 1, approximate": fapi_with_federated_evaluation(**APPROXIMATE),
-    "algorithm 1, cohorts": fapi_with_federated_evaluation(
-        **APPROXIMATE, participation=uniform(2), evaluators=uniform(3)
-    ),
+    "algorithm 1, cohorts": fapi_with_federated_evaluation(**APPROXIMATE, selection=uniform(2), evaluators=uniform(3)),
     "algorithm 2": fapi_without_federated_evaluation(),
     "algorithm 2, approximate": fapi_without_federated_evaluation(**APPROXIMATE),
-    "algorithm 2, cohorts": fapi_without_federated_evaluation(**APPROXIMATE, participation=uniform(2)),
+    "algorithm 2, cohorts": fapi_without_federated_evaluation(**APPROXIMATE, selection=uniform(2)),
 }
 
 
@@ -84,7 +82,7 @@ def by_hand(rounds, *, centrally, sweeps, step, cohorts=None):
 @pytest.mark.parametrize(("sweeps", "step", "some"), [(None, 1.0, False), (3, 0.7, False), (3, 0.7, True)])
 def test_against_the_pseudocode(centrally, sweeps, step, some):
     make = fapi_with_federated_evaluation if centrally else fapi_without_federated_evaluation
-    options = {"participation": uniform(2)} if some else {}
+    options = {"selection": uniform(2)} if some else {}
     method = make(evaluate=bellman_sweeps(sweeps), improve=greedy_step(step), **options)
     where = federation(CLIENTS, weight=WEIGHT)
     algorithm, state, _ = play(method, where, 5)
@@ -96,7 +94,7 @@ def test_against_the_pseudocode(centrally, sweeps, step, some):
     pi, v, values = by_hand(5, centrally=centrally, sweeps=sweeps, step=step, cohorts=cohorts)
     np.testing.assert_allclose(state.server.theta[0], pi, atol=1e-5)
     if centrally:
-        np.testing.assert_allclose(state.server.w[0], v, atol=1e-5)
+        np.testing.assert_allclose(state.server.kept[0], v, atol=1e-5)
     else:  # what a client keeps is its own; one not asked keeps what it had
         np.testing.assert_allclose(state.clients.memory.w[0], values, atol=1e-5)
 
@@ -116,7 +114,7 @@ def test_with_equal_clients_the_algorithms_are_one():
     where = Federation(finite.environment(STATES, 3, GAMMA), random_worlds(CLIENTS, kappa=0.0))
     ours, theirs = (play(METHODS[f"algorithm {i}, approximate"], where, 6)[1] for i in (1, 2))
     np.testing.assert_array_equal(ours.server.theta, theirs.server.theta)
-    np.testing.assert_array_equal(jnp.broadcast_to(ours.server.w[:, None], (1, 4, 4)), theirs.clients.memory.w)
+    np.testing.assert_array_equal(jnp.broadcast_to(ours.server.kept[:, None], (1, 4, 4)), theirs.clients.memory.w)
 
 
 @pytest.mark.parametrize("centrally", [True, False], ids=["algorithm 1", "algorithm 2"])
@@ -143,10 +141,11 @@ def test_nobody_answers(name):
     for exchange in algorithm.exchanges:
         asked = exchange.choose(server, keys.of_seed(0))
         nobody = asked._replace(present=jnp.zeros_like(asked.present))
-        part = server.w if exchange.name == "evaluate-policy" else server.theta
+        part = server.kept if exchange.name == "evaluate-policy" else server.theta
         uploads = jnp.ones((CLIENTS, *part.shape))
-        after, _ = exchange.receive(server, exchange.combine(uploads, nobody), nobody, keys.of_seed(0))
-        assert bits(after) == bits(server)
+        sent = (uploads, ()) if exchange.name == "train" else uploads
+        after, _ = exchange.receive(server, exchange.combine(sent, nobody), nobody, keys.of_seed(0))
+        assert bits(after._replace(round=server.round)) == bits(server)
 
 
 def test_settings_outside_their_range():

@@ -9,14 +9,16 @@ from fedrl.algorithms.fapi_networks import (
     deep_fapi_with_federated_evaluation,
     deep_fapi_without_federated_evaluation,
 )
-from fedrl.engines.fused import _each, _execute, fused
+from fedrl.core import round as rounds
+from fedrl.core.round import State
+from fedrl.engines.fused import _each, _Program, fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments import cart_pole
+from fedrl.faults import STOP
 from fedrl.federation import Federation
 from fedrl.local.steps import constant
 from fedrl.policies.mlp import mlp
 from fedrl.records.measure import sampled_return
-from fedrl.round import play_exchange
 from fedrl.selection.participation import uniform
 
 SMALL = {"policy": mlp(8), "value": (8,), "steps": 32, "copies": 2, "epochs": 1, "minibatch": 16, "critic_epochs": 2,
@@ -31,11 +33,15 @@ def test_first_the_critic_moves_then_the_actor():
     state, _ = play.init([0])
     server, clients = jax.tree.map(lambda x: x[0], (state.server, state.clients))
     evaluation, improvement = algorithm.exchanges
-    execute = _execute(CARTS, CARTS.shared(), *2 * (_each("map", 1),))
-    after, clients, _ = play_exchange(evaluation, execute, server, clients, key)
+    measure = sampled_return(1)(algorithm, CARTS)
+    player = _Program(algorithm, CARTS, measure, 1, STOP, _each("map", 1)).player(CARTS.shared())
+    first = State(key, server, clients)
+    (second,), _ = rounds.play((evaluation,), player, [first])
+    after = second.server
     assert _same(after.theta.actor, server.theta.actor)
     assert not _same(after.theta.critic, server.theta.critic)
-    last, _, _ = play_exchange(improvement, execute, after, clients, key)
+    (third,), _ = rounds.play((improvement,), player, [second])
+    last = third.server
     assert _same(last.theta.critic, after.theta.critic)
     assert not _same(last.theta.actor, after.theta.actor)
 
@@ -55,7 +61,7 @@ def test_without_federated_evaluation_critics_stay_apart_and_do_not_travel():
 
 @pytest.mark.parametrize("method", [deep_fapi_with_federated_evaluation, deep_fapi_without_federated_evaluation])
 def test_engines_agree_with_partial_participation(method):
-    algorithm = method(**SMALL, participation=uniform(2))
+    algorithm = method(**SMALL, selection=uniform(2))
     engines = fused("map"), one_at_a_time()
     exact, plain = (end_state(algorithm, engine, CARTS, sampled_return(1), rounds=2) for engine in engines)
     assert exact == plain

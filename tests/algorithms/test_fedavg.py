@@ -7,8 +7,9 @@ from federations import federation
 
 from fedrl import keys
 from fedrl.aggregation.median import median
-from fedrl.algorithms.fedavg import Model, pavg
-from fedrl.round import server_half
+from fedrl.algorithms.fedavg import pavg
+from fedrl.algorithms.server_rules import ServerState
+from fedrl.core.round import update_server
 from fedrl.types import Cohort
 
 STEPS = {"eta": 0.1, "local_steps": 1, "horizon": 2}
@@ -19,8 +20,8 @@ def after(uploads: list[float], *, weight: tuple[float, ...], present: tuple[boo
     (train,) = pavg(**STEPS, **options)(federation(3)).exchanges
     sent = jnp.broadcast_to(jnp.asarray(uploads)[:, None, None], (3, 4, 3))
     asked = Cohort(jnp.arange(3), jnp.asarray(weight), jnp.asarray(present), jnp.zeros(3, jnp.int32))
-    server = Model(jnp.ones((4, 3)), jnp.int32(6))
-    server, seen = server_half(train, server, (sent, ()), asked, keys.of_seed(0))
+    server = ServerState(jnp.ones((4, 3)), jnp.int32(6))
+    server, seen = update_server(train, server, (sent, ()), asked, keys.of_seed(0))
     assert int(server.round) == 7
     return np.asarray(server.theta), float(seen["update_norm"])
 

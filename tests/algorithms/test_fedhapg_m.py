@@ -52,7 +52,7 @@ def theta_norm(algorithm, where):
         finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
         max_steps=0,
     )
-    return measuring(algorithm, local, everyone()(where))
+    return measuring(algorithm, local, everyone()(where, None).choose)
 
 
 def end_state(method, where, measure, engine) -> list[np.ndarray]:
@@ -97,8 +97,8 @@ def test_the_server_moves_by_lambda_u():
     before, _ = engine.init([0])
     after, _ = engine.advance(before, 0, 1)
     moved = after.server.theta - before.server.theta
-    np.testing.assert_allclose(moved, 0.7 * 0.1 * 4 * after.server.u, rtol=1e-5, atol=1e-8)
-    np.testing.assert_array_equal(after.server.theta_prev, before.server.theta)
+    np.testing.assert_allclose(moved, 0.7 * 0.1 * 4 * after.server.kept.u, rtol=1e-5, atol=1e-8)
+    np.testing.assert_array_equal(after.server.kept.theta_prev, before.server.theta)
 
 
 def test_it_learns():

@@ -26,7 +26,7 @@ def test_u_0_is_the_mean_gradient():
     worlds = jax.tree.map(jnp.asarray, where.worlds)
     theta = state.server.theta[0]
     exact = jax.vmap(lambda world: solvers.gradient(algorithm.policy, theta, world, 0.5))(worlds).mean(axis=0)
-    np.testing.assert_allclose(state.server.u[0], exact, atol=0.01)
+    np.testing.assert_allclose(state.server.kept.u[0], exact, atol=0.01)
     np.testing.assert_array_equal(theta, 0.0)
     assert int(metrics["first/env_steps"][0]) == 3 * 50_000 * 20
 
@@ -37,8 +37,8 @@ def test_the_server_moves_by_lambda_u():
     before, _ = engine.init([0])
     after, _ = engine.advance(before, 0, 1)
     moved = after.server.theta - before.server.theta
-    np.testing.assert_allclose(moved, 0.7 * 0.1 * 4 * after.server.u, rtol=1e-5, atol=1e-8)
-    np.testing.assert_array_equal(after.server.theta_prev, before.server.theta)
+    np.testing.assert_allclose(moved, 0.7 * 0.1 * 4 * after.server.kept.u, rtol=1e-5, atol=1e-8)
+    np.testing.assert_array_equal(after.server.kept.theta_prev, before.server.theta)
 
 
 def test_theorem_batch():

@@ -10,10 +10,11 @@ from mistakes import FED, MDPS, ONE, STEPS, WHERE, trained
 
 import fedrl
 from fedrl.algorithms import alone, fapi, fapi_networks, fed_q_learning, fedavg, fedhapg_m, fedsvrpg_m, fmarl
-from fedrl.algorithms.fedavg import Model, pavg
+from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.argument_fits import FACTORIES
 from fedrl.arguments import checked
+from fedrl.core.client import all_steps
 from fedrl.environments.finite import MDP
 from fedrl.faults import leave_out
 from fedrl.federation import Federation
@@ -22,11 +23,11 @@ from fedrl.local import ppo, reinforce, steps, tac, trpo
 from fedrl.local.actor_critic_records import ActorCritic
 from fedrl.local.ascent import steps_along
 from fedrl.local.decay import exponential
+from fedrl.local.learner import Model
 from fedrl.local.proximal import proximal
 from fedrl.local.steps import as_rate, constant
 from fedrl.local.trust import clipped
 from fedrl.policies.mlp import mlp
-from fedrl.round import work
 from fedrl.selection.fedpohcs import fedpohcs
 from fedrl.selection.participation import uniform
 from fedrl.types import Client
@@ -119,7 +120,7 @@ def program(learner) -> str:
     learns, world = learner(WHERE), jax.tree.map(jnp.asarray, ONE)
     client = Client(jnp.int32(0), world, (), learns.memory(jnp.int32(0), of_seed(0)))
     theta = learns.init(of_seed(0))
-    in_a_round = jax.make_jaxpr(lambda round, key: work(learns.local, Model(theta, round), client, key))
+    in_a_round = jax.make_jaxpr(lambda round, key: all_steps(learns.local, Model(theta, round), client, key))
     return str(in_a_round(jnp.int32(3), of_seed(1)))
 
 

@@ -33,7 +33,7 @@ WRONG: Mistakes = {
     "num_envs": (lambda: PPO(num_envs=4), r"did you mean copies\?"),
     "gae_lambda": (lambda: TRPO(gae_lambda=0.9), r"did you mean lam\?"),
     "clip": (lambda: PPO(clip_range=0.2), r"did you mean trust=clipped\(0\.2\)\?"),
-    "clients_per_round": (lambda: AVG(PPO(), clients_per_round=4), r"did you mean participation=uniform\(4\)\?"),
+    "clients_per_round": (lambda: AVG(PPO(), clients_per_round=4), r"did you mean selection=uniform\(4\)\?"),
     "server_stepp": (lambda: AVG(PPO(), server_stepp=1.0), r"did you mean server_step\?"),
     "gamma": (lambda: PPO(gamma=0.9), "it belongs to the environment of the federation. It takes"),
     "nothing like it": (lambda: PPO(xyzzy=1), "no argument 'xyzzy'; leave it out. It takes"),
@@ -43,7 +43,7 @@ WRONG: Mistakes = {
     ),
     "positional": (
         lambda: AVG(PPO(), uniform(3)),
-        r"takes only learner by position, got 2; give the others by name: part",
+        r"takes only learner by position, got 2; give the others by name: server_step, server, sel",
     ),
     "all named": (lambda: PPO(1e-3), r"ppo\(\) takes no argument by position, got 1; give the others by name: trust"),
     "twice": (lambda: uniform(3, clients=3), r"uniform\(\) got clients twice"),
@@ -111,10 +111,10 @@ WRONG: Mistakes = {
     "pace": (lambda: fmarl.fmarl(PPO(), tau=2, pace=lambda: 3), r"with 2 arguments; give by_step_time\(seconds\), "),
     "watch": (lambda: trained(method(), watch=lambda row: 0), "with 2 arguments; give a function of row and rounds"),
     "keep": (lambda: trained(method(), keep=True), "keep wants a function or None, got True; give a function such as"),
-    "a choice": (lambda: AVG(PPO(), participation=uniform(2)(FED)), r"with 1 argument; give everyone\(\), uniform"),
+    "a choice": (lambda: AVG(PPO(), selection=uniform(2)(FED, None)), r"selection wants a selection, got a Selection"),
     "nobody": (
-        lambda: AVG(PPO(), participation=0),
-        r"a participation, got 0; give everyone\(\), uniform\(clients\) or",
+        lambda: AVG(PPO(), selection=0),
+        r"a selection, got 0; give everyone\(\), uniform\(clients\), weighted\(clients\), ",
     ),
     "median in text": (
         lambda: AVG(PPO(), combine="median"),
@@ -137,8 +137,8 @@ WRONG: Mistakes = {
     ),
     # functions that build
     "uncalled": (
-        lambda: AVG(PPO(), participation=uniform),
-        r"participation=uniform is not called; write participation=uni",
+        lambda: AVG(PPO(), selection=uniform),
+        r"selection=uniform is not called; write selection=uni",
     ),
     "uncalled trust": (lambda: PPO(trust=clipped), r"trust=clipped is not called; write trust=clipped\(\)"),
     "uncalled learner": (lambda: AVG(PPO), r"fedavg\(\): learner=ppo is not called; write learner=ppo\(\)"),
@@ -146,7 +146,7 @@ WRONG: Mistakes = {
         lambda: AVG(PPO(), selection=power_of_choice),
         r"write selection=power_of_choice\(candidates, cli",
     ),
-    "number": (lambda: AVG(PPO(), participation=3), r"a participation, got 3; write participation=uniform\(3\) or"),
+    "number": (lambda: AVG(PPO(), selection=3), r"a selection, got 3; write selection=uniform\(3\) or"),
     "no learner": (
         lambda: AVG(reinforce.reinforce(horizon=8)),
         r"a learner, got a direction, reinforce\(…\); write steps_al",

@@ -2,10 +2,11 @@
 
 import math
 
+import optax
 import pytest
-from mistakes import STEPS, WHERE, Mistakes, answered, method, trained
+from mistakes import FED, STEPS, WHERE, Mistakes, answered, method, trained
 
-from fedrl.algorithms import fedavg, fedhapg_m, fedsvrpg_m, fmarl
+from fedrl.algorithms import alone, fedavg, fedhapg_m, fedsvrpg_m, fmarl
 from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.engines.fused import fused
@@ -19,8 +20,9 @@ from fedrl.local.proximal import proximal
 from fedrl.local.steps import dropping, sgd
 from fedrl.local.trust import clipped
 from fedrl.policies.mlp import gaussian_mlp, mlp
-from fedrl.records.measure import sampled_return
+from fedrl.records.measure import exact_return, sampled_return
 from fedrl.selection.by_loss import power_of_choice
+from fedrl.selection.candidates import uniform_of
 from fedrl.selection.participation import uniform
 
 PPO, TAC, TRPO, AVG = ppo.ppo, tac.tac, trpo.trpo, fedavg.fedavg
@@ -115,13 +117,17 @@ WRONG: Mistakes = {
     "links": (lambda: graphs.edges([(0, 1.5)], 2), r"got \[\(0, 1.5\)\]; give pairs of agents, such as \[\(0, 1\)"),
     "random graph": (lambda: graphs.random_graph(5, 5), r"missing seed; write random_graph\(m, links, seed\)"),
     # what does not go together
-    "two choices": (
-        lambda: AVG(PPO(), selection=power_of_choice(3, 2), participation=uniform(2)),
-        "got a selection and a participation, of which only one can say who trains; leave one out",
+    "two steps": (
+        lambda: AVG(PPO(), server=optax.adam(1e-2), server_step=0.5),
+        "server_step=0.5 is the step of an average, and an optimiser at the server has its own; leave server_step out",
     ),
-    "two choices of pavg": (
-        lambda: pavg(selection=power_of_choice(3, 2), participation=uniform(2), **STEPS),
-        "only one can say who trains; leave one out",
+    "reports of nobody": (
+        lambda: alone.alone(PPO(remember=1, warm_up=2048), selection=power_of_choice(3, 2))(FED),
+        "clients that go alone send nothing, and this selection wants reports of them; give selection=uniform",
+    ),
+    "looked at before a measurement": (
+        lambda: trained(method(), measure=exact_return(uniform_of(3, 2))),
+        "only clients that train are looked at before they are chosen.* give everyone",
     ),
     "a quorum of 50": (
         lambda: trained(method(), faults=leave_out(quorum=50)),

@@ -1,4 +1,4 @@
-"""A client's work in pieces, with acting outside the compiled program, is the work `client_half` does."""
+"""A client's work in pieces, with acting outside the compiled program, is the work `whole` does."""
 
 import jax
 import jax.numpy as jnp

@@ -93,9 +93,9 @@ def test_one_that_raises(raising):
 def test_one_that_hangs(raising):
     """As one that raises, some seconds later; its worker is another one then."""
     play(lakes(), processes(1), rounds=1)
-    pid = module._places[1].hands[0].process.pid
+    pid = module._pools[1].workers[0].process.pid
     same(play(lakes(hang), processes(1), leave_out(in_a_row=2, deadline=2.0)), raising)
-    assert module._places[1].hands[0].process.pid != pid
+    assert module._pools[1].workers[0].process.pid != pid
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
 
@@ -111,7 +111,7 @@ def test_a_worker_that_is_stopped():
 
     def freeze(row, rounds):
         if row["round"] == 1:
-            stopped.append(module._places[1].hands[0].process.pid)
+            stopped.append(module._pools[1].workers[0].process.pid)
             os.kill(stopped[0], signal.SIGSTOP)
 
     run = play(lakes(), processes(1), leave_out(deadline=3.0), watch=freeze, rounds=4)
@@ -127,13 +127,13 @@ def test_a_worker_that_is_stopped_before_a_long_message():
     place = module.Processes(1)
     try:
         assert place.heard.get(timeout=60)[1] == READY
-        (worker,) = place.hands
+        (worker,) = place.workers
         worker.ready = True
         worker.knows.add(0)
         os.kill(worker.process.pid, signal.SIGSTOP)
         place.submit(0, Task(0, b"", "train", b"", b"", bytes(8_000_000)))
         assert within(20, lambda: place.wait(1.0)) == [(0, Why.LATE)]
-        assert place.hands[0] is not worker
+        assert place.workers[0] is not worker
     finally:
         place.stop()
 
@@ -174,9 +174,9 @@ def test_an_environment_whose_close_hangs(monkeypatch):
             time.sleep(3600)
 
     play(closing(first_only), processes(1), rounds=1)
-    pid = module._places[1].hands[0].process.pid
+    pid = module._pools[1].workers[0].process.pid
     play(lakes(), processes(1), rounds=1)
-    assert module._places[1].hands[0].process.pid != pid
+    assert module._pools[1].workers[0].process.pid != pid
 
 
 def test_one_that_raises_among_neighbours():
@@ -208,12 +208,12 @@ def test_one_that_raises_among_neighbours():
 
 def test_an_abandoned_run_leaves_nothing_behind():
     """Interrupted while both workers are busy; the next run, which needs one of them, hears only its own answers."""
-    place = module._place(2)
+    place = module._pool(2)
     busy = threading.Event()
     wait = place.wait
 
     def interrupted(deadline):
-        if all(hand.task and hand.ready for hand in place.hands):
+        if all(worker.task and worker.ready for worker in place.workers):
             busy.set()
             raise KeyboardInterrupt
         return wait(deadline)

@@ -21,18 +21,18 @@ from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.cli import engines, flower
-from fedrl.engines import flower_crew, flower_messages, flower_node, flower_server
-from fedrl.engines.flower_crew import Organisations
+from fedrl.engines import flower_executor, flower_messages, flower_node, flower_server
+from fedrl.engines.flower_executor import Organisations
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments import random_mdp
 from fedrl.environments.errors import WorldError
+from fedrl.experiments import experiment, find, orders
+from fedrl.experiments.recipe import Arm, RecipeError
 from fedrl.faults import STOP, leave_out, stop
 from fedrl.federation import Federation
 from fedrl.links.graphs import ring
 from fedrl.local.ascent import steps_along
 from fedrl.local.reinforce import reinforce
-from fedrl.recipes import recipe, running
-from fedrl.recipes.recipe import Arm, RecipeError
 from fedrl.records import folder
 from fedrl.records.measure import exact_return, sampled_return
 from fedrl.selection.participation import uniform
@@ -73,14 +73,14 @@ class Here(Grid):
 @pytest.fixture
 def play(monkeypatch):
     """What a run over some organisations ends with; they know the recipe by its name."""
-    monkeypatch.setattr(flower_crew, "LOOK", 0.0)
+    monkeypatch.setattr(flower_executor, "LOOK", 0.0)
     for name in ("_task_id", "_run_id", "_node_id"):  # which Flower sets where it starts an app
         monkeypatch.setattr(TaskIdentity, name, 1)
 
     def over(method, where, measure, nodes, rounds=3, faults=STOP):
         made = SimpleNamespace(build=lambda config: {"arm": Arm(method, where, rounds, one_at_a_time(), measure)})
-        monkeypatch.setattr(recipe, "load", lambda name: made)
-        monkeypatch.setattr(running, "order", lambda name, overrides: SimpleNamespace(config=overrides))
+        monkeypatch.setattr(find, "recipe", lambda name: made)
+        monkeypatch.setattr(orders, "order", lambda name, overrides: SimpleNamespace(config=overrides))
         flower_node.rebuilt.cache_clear()
         engine = flower_server.flower(nodes, {"recipe": "test", "config": {}}, "arm")
         return end_state(method, lambda *given: engine(*given, faults), where, measure, rounds=rounds)
@@ -98,8 +98,8 @@ def drawn(clients: int) -> Federation:
 
 CASES = {
     "an opening, drawn worlds": (fedsvrpg_m(beta=0.3, first_batch=3, **STEPS, **SAMPLING), drawn(4)),
-    "memories": (alone(steps_along(reinforce(**SAMPLING), **STEPS), participation=uniform(2)), federation(4)),
-    "some of them": (pavg(**STEPS, **SAMPLING, participation=uniform(3)), federation(4)),
+    "memories": (alone(steps_along(reinforce(**SAMPLING), **STEPS), selection=uniform(2)), federation(4)),
+    "some of them": (pavg(**STEPS, **SAMPLING, selection=uniform(3)), federation(4)),
     "simulators": (pavg(**STEPS, **SAMPLING), frozen_lakes(3)),
 }
 
@@ -129,7 +129,7 @@ def test_language_agents(play):
     learner = grpo(spec, Grpo(reward="score"), tasks=2, group=4, rate=1e-3, local_steps=2)
     where = federation(WORLD_OF_COLOURS, [np.array([0, 3]), np.array([1]), np.array([2, 5, 8])])
     measure = held_out(spec, WORLD_OF_COLOURS, [20, 21, 22], chunks=2)
-    method = fedavg(learner, participation=uniform(2))
+    method = fedavg(learner, selection=uniform(2))
     exact = end_state(method, one_at_a_time(), where, measure, rounds=2)
     nodes = organisations()
     assert play(method, where, measure, nodes, rounds=2) == exact
@@ -233,7 +233,9 @@ def test_an_organisation_that_is_late_or_wrong(play, monkeypatch, how):
         *2 * [[1, 3]],
     ]
     assert not nodes.out
-    with pytest.raises(WorldError, match="did not answer within the deadline" if how == "late" else "array done/0"):
+    with pytest.raises(
+        WorldError, match="did not answer within the deadline" if how == "late" else "array done/upload/0"
+    ):
         play(method, where, exact_return(), nodes, rounds=1, faults=stop(deadline=rule.deadline))
 
 
@@ -299,10 +301,10 @@ def federated(tmp_path) -> Iterator[Federated]:
         yield one
 
 
-def small() -> running.Order:
+def small() -> orders.Order:
     """One arm of four clients."""
     few = {"betas": (0.5,), "kappas": (0.6,), "clients": 4, "local_steps": 2, "horizon": 10, "rounds": 2}
-    return running.order("wang2024/table2", overrides=few, seed=3, seeds=1)
+    return orders.order("wang2024/table2", overrides=few, seed=3, seeds=1)
 
 
 def test_over_a_superlink(federated, tmp_path):
@@ -311,7 +313,7 @@ def test_over_a_superlink(federated, tmp_path):
     federated.node("second", "2-3")
     assert flower.play(small(), tmp_path / "flower", federated.address, resume=False)
     with folder.claim(tmp_path / "here", small().plain(), resume=False) as place:
-        running.run(small(), place, engine=one_at_a_time(), warn=print)
+        experiment.run(small(), place, engine=one_at_a_time(), warn=print)
     (there,), (here,) = ((tmp_path / name / "arms").iterdir() for name in ("flower", "here"))
     rows = same_rows(there, here)
     assert np.isfinite(rows[-1]["return"])

@@ -18,7 +18,7 @@ from fedrl.agents.models.imitated import plans
 from fedrl.agents.models.pocket_spec import _texts
 from fedrl.cli import flower
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.recipes import running
+from fedrl.experiments import experiment, orders, outcomes
 from fedrl.recipes.fedagent import quickstart
 from fedrl.records import folder
 
@@ -40,11 +40,11 @@ def saved(folder: Path) -> Path:
     return folder
 
 
-def small(model: Path) -> running.Order:
+def small(model: Path) -> orders.Order:
     """Two clients, both in the only round."""
     few = {"clients": 2, "tasks_each": 5, "per_round": 2, "local_epochs": 1, "rounds": 1, "every": 1}
     step = {"tasks": 2, "group": 2, "rate": 1e-2, "model": str(model), "warm": 0, "layers": 0}
-    return running.order("fedagent/quickstart", overrides=SHOP | few | step, seed=3, seeds=1)
+    return orders.order("fedagent/quickstart", overrides=SHOP | few | step, seed=3, seeds=1)
 
 
 def test_language_agents_over_a_superlink(tmp_path):
@@ -52,8 +52,8 @@ def test_language_agents_over_a_superlink(tmp_path):
     order = small(saved(tmp_path / "model"))
     here, there = tmp_path / "here", tmp_path / "flower"
     with folder.claim(here, order.plain(), resume=False) as place:
-        running.run(order, place, engine=one_at_a_time(), warn=print)
-    alone, together = (running.arm_folder(there, arm) for arm in (quickstart.ALONE, quickstart.FEDERATED))
+        experiment.run(order, place, engine=one_at_a_time(), warn=print)
+    alone, together = (outcomes.arm_folder(there, arm) for arm in (quickstart.ALONE, quickstart.FEDERATED))
     shutil.copytree(here / alone.relative_to(there), alone)
     shutil.copy(here / "run.toml", there)
     with superlink(tmp_path) as federated:

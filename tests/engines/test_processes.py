@@ -11,7 +11,7 @@ import time
 import gymnasium as gym
 import numpy as np
 import pytest
-from engine_runs import end_state, frozen_lakes, within
+from engine_runs import end_state, frozen_lakes, huge_rewards, within
 from federations import federation
 from remembering import remembering
 
@@ -32,7 +32,7 @@ from fedrl.selection.participation import uniform
 
 STEPS = {"eta": 0.3, "local_steps": 2}
 SAMPLING = {"horizon": 12, "batch": 2}
-LAKE = pavg(**STEPS, **SAMPLING, participation=uniform(3))
+LAKE = pavg(**STEPS, **SAMPLING, selection=uniform(3))
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -85,7 +85,9 @@ def test_seeds_of_one_client(tmp_path):
     exact = end(one_at_a_time())
     assert [int(path.name) for path in tmp_path.iterdir()] == [os.getpid()]
     assert within(60, lambda: end(processes(2))) == exact
-    assert {path.name for path in tmp_path.iterdir()} >= {str(hand.process.pid) for hand in module._places[2].hands}
+    assert {path.name for path in tmp_path.iterdir()} >= {
+        str(worker.process.pid) for worker in module._pools[2].workers
+    }
 
 
 def test_killed_at_any_instant(lakes):
@@ -98,7 +100,7 @@ def test_killed_at_any_instant(lakes):
     timers, killed = [], []
 
     def kill() -> None:
-        pid = luck.choice(module._places[2].hands).process.pid
+        pid = luck.choice(module._pools[2].workers).process.pid
         os.kill(pid, signal.SIGKILL)
         killed.append(pid)
 
@@ -140,15 +142,21 @@ def test_an_environment_that_raises(lakes):
 
     with pytest.raises(WorldError, match="client 2: step raised OSError: the boat is stuck"):
         run(lake_with(stuck), processes(2))
-    pids = [hand.process.pid for hand in module._places[2].hands]
+    pids = [worker.process.pid for worker in module._pools[2].workers]
     where, _ = lakes
     run(where, processes(2))
-    assert [hand.process.pid for hand in module._places[2].hands] == pids
+    assert [worker.process.pid for worker in module._pools[2].workers] == pids
 
 
 def test_a_reward_that_is_not_a_number():
     with pytest.raises(WorldError, match="client 2, copy 0: reward nan is not finite"):
         run(lake_with(lambda seen: (seen[0], np.nan, *seen[2:])), processes(2))
+
+
+def test_a_huge_reward_warns_once_in_the_process_that_trains():
+    with pytest.warns(UserWarning, match="client [01]: a reward of size 1e\\+12, beyond 1e\\+09") as warned:
+        run(huge_rewards(2), processes(2))
+    assert len(warned) == 1
 
 
 def test_any_other_error():
@@ -259,15 +267,15 @@ def make_env(client):
 
 fedrl.train(pavg(eta=0.3, local_steps=1, horizon=8), gymnasium(make_env, 2, limit=8), rounds=1,
             engine=processes.processes(2), measure=sampled_return(1))
-print(*(hand.process.pid for hand in processes._places[2].hands), flush=True)
+print(*(worker.process.pid for worker in processes._pools[2].workers), flush=True)
 """
 SLEEP = """
 import time
 from fedrl.engines import processes
-place = processes._place(2)
-hands = place.hands
-assert all(place.heard.get()[1] == b"ready" for hand in hands)
-print(*(hand.process.pid for hand in hands), flush=True)
+place = processes._pool(2)
+workers = place.workers
+assert all(place.heard.get()[1] == b"ready" for worker in workers)
+print(*(worker.process.pid for worker in workers), flush=True)
 time.sleep(60)
 """
 

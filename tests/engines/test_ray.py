@@ -8,7 +8,7 @@ import threading
 import time
 
 import pytest
-from engine_runs import end_state, frozen_lakes, within
+from engine_runs import end_state, frozen_lakes, huge_rewards, within
 from federations import federation
 
 import fedrl
@@ -32,7 +32,7 @@ LAKE = pavg(**STEPS, **SAMPLING)
 @pytest.fixture(scope="module", autouse=True)
 def _stop():
     """Ray is started here because its servers end with the thread that started them, and `within` has one for each test."""
-    module._place(None, 2)
+    module._pool(None, 2)
     yield
     module.stop()
 
@@ -53,7 +53,7 @@ def test_simulators_and_dying_actors():
 
     def kill(delay: float) -> None:
         time.sleep(delay)
-        actors = module._places[None, 2]
+        actors = module._pools[None, 2]
         actors.ray.kill(luck.choice(actors.actors))
 
     def before(number: int) -> None:
@@ -83,6 +83,12 @@ def test_an_environment_that_cannot_be_made():
         within(60, lambda: end_state(LAKE, ray(workers=2), where, sampled_return(2), rounds=1))
 
 
+def test_a_huge_reward_warns_once_in_the_process_that_trains():
+    with pytest.warns(UserWarning, match="a reward of size 1e\\+12, beyond 1e\\+09") as warned:
+        within(60, lambda: end_state(LAKE, ray(workers=2), huge_rewards(2), sampled_return(2), rounds=1))
+    assert len(warned) == 1
+
+
 def test_no_workers():
     with pytest.raises(ValueError, match="at least one worker, got 0"):
         ray(workers=0)
@@ -110,7 +116,7 @@ def test_actors_that_hang_or_are_stopped(tmp_path):
 
     def freeze(row, rounds):
         if row.get("faults") and not stopped:
-            actors = module._places[None, 2]
+            actors = module._pools[None, 2]
             stopped.append(actors.ray.get(actors.arrivals[0])[1])
             os.kill(stopped[0], signal.SIGSTOP)
 

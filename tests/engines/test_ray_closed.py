@@ -33,7 +33,7 @@ def home(tmp_path_factory):
             patch.setenv(name, "")  # so that what is set meanwhile is undone at the end
             patch.delenv(name)
         module.stop()
-        actors = module._place(None, 1)
+        actors = module._pool(None, 1)
         assert actors.count == 1
         yield place
         module.stop()

@@ -3,14 +3,19 @@
 import warnings
 
 import gymnasium as gym
+import jax
 import numpy as np
 import pytest
+from federations import environment, random_worlds
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
+import fedrl
+from fedrl.algorithms.fedavg import pavg
 from fedrl.environments.checks import flag, observation_fault, reward_number
 from fedrl.environments.errors import WorldError
 from fedrl.environments.gym import gymnasium
 from fedrl.environments.spaces import describe
+from fedrl.federation import Federation
 from fedrl.records import description
 
 
@@ -125,6 +130,16 @@ def test_huge_rewards_warn_once_for_a_federation():
         other.step(np.zeros(2, np.int32))
         one.step(np.zeros(2, np.int32))
         simulator(Discrete(4), 0, step(reward=1e9)).step(np.zeros(1, np.int32))
+
+
+def test_huge_rewards_of_finite_mdps_warn():
+    worlds = random_worlds(3)
+    huge = worlds._replace(reward=worlds.reward.at[2].set(-3e10))
+    with pytest.warns(UserWarning, match="client 2: a reward of size 3e\\+10"):
+        Federation(environment(), huge)
+    drawn = Federation(environment(), lambda key, client: jax.tree.map(lambda x: x[client], huge), clients=3)
+    with pytest.warns(UserWarning, match="client 2: a reward of size 3e\\+10"):
+        fedrl.train(pavg(eta=0.1, local_steps=1, horizon=2), drawn, rounds=1)
 
 
 def test_the_copy_at_fault_is_named():

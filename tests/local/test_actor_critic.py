@@ -5,8 +5,8 @@ import numpy as np
 from actor_critics import PASSES, STEPS, TINY, UNFILTERED, Bench
 
 from fedrl import keys
-from fedrl.algorithms.fedavg import Model
 from fedrl.local.actor_critic_records import Theta
+from fedrl.local.learner import Model
 from fedrl.local.ppo import ppo
 from fedrl.policies.network import Layer
 from fedrl.rollouts.episodes import Trajectory

@@ -98,7 +98,7 @@ def test_svrpg_is_unbiased(beta):
 def test_svrpg_batches_average_episodes():
     env, acting, theta = setting(softmax_table)
     anchor = Anchor(theta, theta + 0.1, jnp.ones_like(theta))
-    big, steps = once(svrpg(beta=0.5, horizon=HORIZON, batch=20_000)(env, acting), theta, anchor, of_seed(5))
+    big, steps, _ = once(svrpg(beta=0.5, horizon=HORIZON, batch=20_000)(env, acting), theta, anchor, of_seed(5))
     exact = np.asarray(solvers.gradient(acting, theta, world(), GAMMA))  # theta + 0.1 is the same policy
     np.testing.assert_allclose(big, 0.5 * exact + 0.5, atol=0.05)
     assert int(steps) == HORIZON * 20_000

@@ -94,7 +94,7 @@ def test_hessian_vector_product_of_an_episode(name, x64):
 
     @jax.jit
     def both(theta, theta_prev):
-        got, _ = direction.learn(theta, anchor, seen, who, KEY)
+        got, *_ = direction.learn(theta, anchor, seen, who, KEY)
         earned = environment.gamma ** jnp.arange(float(horizon)) * seen.reward[0]
         to_go = jnp.stack([jnp.sum(earned[t:]) for t in range(horizon)])[None, :]
         g = jax.grad(lambda theta: jnp.sum(to_go * log_pi(theta)))
@@ -188,7 +188,7 @@ def test_a_batch_is_the_mean_of_its_episodes(beta):
     anchor = Anchor(theta, theta_prev, jnp.ones_like(theta))
     many, one = (hapg(beta=beta, horizon=HORIZON, batch=b)(environment, acting) for b in (4, 1))
     seen = jax.jit(many.sample)(theta, anchor, who, KEY)
-    together, steps = jax.jit(many.learn)(theta, anchor, seen, who, KEY)
+    together, steps, _ = jax.jit(many.learn)(theta, anchor, seen, who, KEY)
     alone = jax.jit(one.learn)
     each = [alone(theta, anchor, jax.tree.map(lambda x, b=b: x[b : b + 1], seen), who, KEY)[0] for b in range(4)]
     np.testing.assert_allclose(together, np.mean(each, axis=0), rtol=1e-5, atol=1e-6)
@@ -212,7 +212,7 @@ def test_where_it_was_sampled_the_weight_is_one():
     theta, _ = two_policies(acting)
     plain = reinforce(horizon=HORIZON, batch=3)(environment, acting)
     seen = jax.jit(plain.sample)(theta, (), who, KEY)
-    exact, _ = jax.jit(plain.learn)(theta, (), seen, who, KEY)
+    exact, *_ = jax.jit(plain.learn)(theta, (), seen, who, KEY)
     got = jax.jit(lambda theta, seen: reweighted(environment, acting, theta, seen)(theta))(theta, seen)
     np.testing.assert_allclose(got, exact, rtol=1e-6)
 

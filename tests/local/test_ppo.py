@@ -22,16 +22,17 @@ from actor_critics import (
 from engine_runs import end_state
 
 from fedrl import trees
-from fedrl.algorithms.fedavg import Model, fedavg
+from fedrl.algorithms.fedavg import fedavg
+from fedrl.core.client import all_steps
 from fedrl.engines import processes as workers
 from fedrl.engines.processes import processes
 from fedrl.environments import finite
+from fedrl.local.learner import Model
 from fedrl.local.ppo import ppo
 from fedrl.local.steps import constant, sgd
 from fedrl.local.trust import Trust, adaptive_kl, clipped
 from fedrl.policies.mlp import mlp
 from fedrl.policies.softmax import softmax_table
-from fedrl.round import work
 
 
 def bench_of(**settings) -> Bench:
@@ -95,7 +96,7 @@ def test_warm_up_fills_the_memory_and_leaves_theta(filters):
     bench = bench_of(warm_up=70, remember=2, filters=filters)
     (looking,) = bench.learner.opening
     message = Model(bench.theta, jnp.int32(0))
-    local = jax.jit(lambda key: work(looking, message, bench.client, key))(jax.random.key(4))
+    local = jax.jit(lambda key: all_steps(looking, message, bench.client, key))(jax.random.key(4))
     upload, memory, env_steps = looking.finish(local, bench.client)
     assert not jax.tree.leaves((upload.actor, upload.critic))
     assert same(local.theta[:2], bench.theta[:2])

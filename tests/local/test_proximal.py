@@ -7,9 +7,10 @@ import pytest
 from federations import federation
 
 from fedrl import train
-from fedrl.algorithms.fedavg import Model, fedavg
+from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.fused import fused
 from fedrl.local.ascent import Direction, steps_along
+from fedrl.local.learner import Model
 from fedrl.local.proximal import proximal
 from fedrl.local.reinforce import reinforce
 

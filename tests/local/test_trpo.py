@@ -9,8 +9,8 @@ from jax.flatten_util import ravel_pytree
 
 from fedrl import keys
 from fedrl.environments import finite
-from fedrl.local.actor_critic import surrogate
 from fedrl.local.actor_critic_records import Batch
+from fedrl.local.likelihood_ratio import surrogate
 from fedrl.local.trpo import fisher_product, line_search, natural_step, trpo
 from fedrl.policies.mlp import gaussian_mlp, mlp
 from fedrl.policies.softmax import softmax_table
@@ -86,25 +86,26 @@ def test_natural_step_against_a_solver(damping):
 
 
 @pytest.mark.parametrize(
-    ("gain", "mean_kl", "backtracks", "expected"),
+    ("gain", "mean_kl", "backtracks", "expected", "tries"),
     [  # from 1.0 with a step of 0.8, halved each time
-        (lambda x: x, lambda x: 0.0 * x, 5, 1.8),
-        (lambda x: x, lambda x: jnp.abs(x - 1.0), 5, 1.2),  # 0.8 and 0.4 are too far
-        (lambda x: x, lambda x: jnp.abs(x - 1.0), 2, 1.0),  # so are both that are tried
-        (lambda x: -((x - 1.15) ** 2), lambda x: 0.0 * x, 5, 1.2),  # 1.8 and 1.4 are worse than 1.0
-        (lambda x: -((x - 1.03) ** 2), lambda x: 0.0 * x, 5, 1.05),
-        (lambda x: -x, lambda x: 0.0 * x, 5, 1.0),  # every step is worse
-        (lambda x: 0.0 * x, lambda x: 0.0 * x, 5, 1.0),  # none is better
-        (lambda x: x, lambda x: jnp.nan * x, 5, 1.0),
-        (lambda x: jnp.where(x > 1.5, jnp.nan, x), lambda x: 0.0 * x, 5, 1.4),
+        (lambda x: x, lambda x: 0.0 * x, 5, 1.8, 0),
+        (lambda x: x, lambda x: jnp.abs(x - 1.0), 5, 1.2, 2),  # 0.8 and 0.4 are too far
+        (lambda x: x, lambda x: jnp.abs(x - 1.0), 2, 1.0, 2),  # so are both that are tried
+        (lambda x: -((x - 1.15) ** 2), lambda x: 0.0 * x, 5, 1.2, 2),  # 1.8 and 1.4 are worse than 1.0
+        (lambda x: -((x - 1.03) ** 2), lambda x: 0.0 * x, 5, 1.05, 4),
+        (lambda x: -x, lambda x: 0.0 * x, 5, 1.0, 5),  # every step is worse
+        (lambda x: 0.0 * x, lambda x: 0.0 * x, 5, 1.0, 5),  # none is better
+        (lambda x: x, lambda x: jnp.nan * x, 5, 1.0, 5),
+        (lambda x: jnp.where(x > 1.5, jnp.nan, x), lambda x: 0.0 * x, 5, 1.4, 1),
     ],
 )
-def test_line_search(gain, mean_kl, backtracks, expected):
-    found = line_search(
+def test_line_search(gain, mean_kl, backtracks, expected, tries):
+    found, backtracked = line_search(
         lambda x: gain(x[0]), lambda x: mean_kl(x[0]), jnp.ones(1), jnp.full(1, 0.8),
         delta=0.3, backtracks=backtracks, shrink=0.5,
     )  # fmt: skip
     np.testing.assert_allclose(found, [expected], rtol=1e-6)
+    assert int(backtracked) == tries
 
 
 def test_one_try_goes_too_far_where_ten_do_not():
@@ -122,7 +123,7 @@ def test_one_try_goes_too_far_where_ten_do_not():
         batch = Batch(obs, choice, policy.log_probs(actor, obs, choice)[:, 0], advantage, advantage)
         functions = lambda t: surrogate(policy, shaped(t), batch), lambda t: jnp.mean(policy.kl(actor, shaped(t), obs))
         step = natural_step(*functions, theta, delta=delta, damping=0.01, iterations=10)
-        new = line_search(*functions, theta, step, delta=delta, backtracks=backtracks, shrink=0.5)
+        new, _ = line_search(*functions, theta, step, delta=delta, backtracks=backtracks, shrink=0.5)
         gain, moved = functions
         return (jnp.any(new != theta), *(x for t in (new, theta + step) for x in (gain(t) - gain(theta), moved(t))))
 

@@ -16,7 +16,7 @@ from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fapi import fapi_with_federated_evaluation
 from fedrl.algorithms.fed_q_learning import fed_q_learning
 from fedrl.algorithms.fedavg import fedavg, pavg
-from fedrl.engines.engine import State
+from fedrl.core.round import State
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments import cart_pole, mountain_car
@@ -37,6 +37,7 @@ from fedrl.records import policy_file
 from fedrl.records.measure import sampled_return
 from fedrl.records.tensors import named_leaves, save_tree
 from fedrl.selection.participation import cohort
+from fedrl.selection.selection import Selection
 
 EPISODES = 20
 SMALL = {"policy": mlp(16, last=0.01), "value": (16,), "steps": 1000, "copies": 4, "filter_rewards": False}
@@ -105,13 +106,13 @@ def test_the_file_alone_earns_what_the_run_reported(name, tmp_path):
 def twins(tmp_path_factory):
     """Two identical CartPoles of which only client 0 ever trains, and how they fare."""
 
-    def only_the_first(where):
-        return lambda server, key: cohort(where, jnp.arange(1, dtype=jnp.int32))
+    def only_the_first(where, learner):
+        return Selection(lambda server, key: cohort(where, jnp.arange(1, dtype=jnp.int32)))
 
     folder = tmp_path_factory.mktemp("twins")
     learner = ppo(**SMALL, rate=constant(3e-3))
     run = fedrl.train(
-        fedavg(learner, participation=only_the_first), PLACES["CartPole-v1"](), rounds=15, seeds=2, every=15,
+        fedavg(learner, selection=only_the_first), PLACES["CartPole-v1"](), rounds=15, seeds=2, every=15,
         out=folder, engine=fused("map"), measure=sampled_return(40),
     )  # fmt: skip
     return run, folder

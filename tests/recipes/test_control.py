@@ -3,27 +3,27 @@
 import numpy as np
 import pytest
 
-from fedrl.recipes import recipe as recipes
-from fedrl.recipes.control._solved import ARM
-from fedrl.recipes.recipe import Outcome
+from fedrl.experiments import find
+from fedrl.experiments.recipe import Outcome
+from fedrl.recipes.control import ARM
 
 WANTED = {"cart-pole": 475.0, "hopper": 1000.0, "mountain-car": 90.0}
 
 
-def module(name: str):
+def found(name: str):
     if name == "hopper":
         pytest.importorskip("mujoco")
-    return recipes.load(f"control/{name}")
+    return find.recipe(f"control/{name}")
 
 
 def test_all_recipes_are_listed():
-    assert [name for name in recipes.names() if name.startswith("control/")] == [f"control/{name}" for name in WANTED]
+    assert [name for name in find.names() if name.startswith("control/")] == [f"control/{name}" for name in WANTED]
 
 
 @pytest.mark.parametrize("name", WANTED)
 def test_builds(name):
-    config = module(name).Config()
-    (arm,) = module(name).build(config).values()
+    config = found(name).config()
+    (arm,) = found(name).build(config).values()
     algorithm = arm.method(arm.federation)
     assert arm.federation.count == config.clients
     assert arm.rounds == config.rounds
@@ -36,7 +36,7 @@ def test_claims_follow_the_numbers(name):
     def verdict(*by_seed: float) -> str:
         returns = np.asarray([[level - 1.0, level + 1.0] for level in by_seed])  # clients differ, their mean counts
         arms = {ARM: Outcome([{"round": 0, "seconds": 1.0}], returns)}
-        (claim,) = module(name).claims(module(name).Config(), arms)
+        (claim,) = found(name).claims(found(name).config(), arms)
         return claim.verdict
 
     wanted = WANTED[name]

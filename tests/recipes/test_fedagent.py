@@ -9,10 +9,11 @@ from decisions import decided
 from fedrl.agents.episodes import Acting
 from fedrl.agents.grpo.update import Grpo
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.recipes import judging, recipe, running
+from fedrl.experiments import experiment, find, judge, orders, outcomes
+from fedrl.experiments.recipe import Outcome, RecipeError
+from fedrl.experiments.settings import configure
 from fedrl.recipes.fedagent._pieces import pieces
 from fedrl.recipes.fedagent._study import Study
-from fedrl.recipes.recipe import Outcome, RecipeError
 from fedrl.records.folder import claim
 
 TINY = {
@@ -35,9 +36,9 @@ def outcome(start: float, end: float, seeds: int = 3) -> Outcome:
 @pytest.mark.parametrize(("name", "arms"), [("quickstart", 2), ("table1", 5)])
 @pytest.mark.parametrize("application", ["webshop", "household"])
 def test_arms(name, arms, application):
-    module = recipe.load(f"fedagent/{name}")
-    config = recipe.configure(module, paper=False, overrides=TINY | {"application": application})
-    built = module.build(config)
+    recipe = find.recipe(f"fedagent/{name}")
+    config = configure(recipe, paper=False, overrides=TINY | {"application": application})
+    built = recipe.build(config)
     assert len(built) == arms
     epochs = {arm.rounds * (1 if arm.federation.count == 1 else config.local_epochs) for arm in built.values()}
     assert epochs == {config.rounds * config.local_epochs}  # of one learner, the same for all arms
@@ -45,7 +46,7 @@ def test_arms(name, arms, application):
 
 def labels(folder, overrides=TINY) -> dict[str, str]:
     """A file in which every third task is won."""
-    config = recipe.configure(recipe.load("fedagent/table1"), paper=False, overrides=overrides)
+    config = configure(find.recipe("fedagent/table1"), paper=False, overrides=overrides)
     made = Study(config)
     won = {str(task): bool(i % 3 == 0) for i, task in enumerate(made.application.pool.tolist())}
     application = {"name": type(made.settings).__name__, **vars(made.settings)}
@@ -55,36 +56,36 @@ def labels(folder, overrides=TINY) -> dict[str, str]:
 
 @pytest.mark.parametrize("partition", ["uniform", "preference", "coverage", "hardness"])
 def test_who_has_which_tasks(partition, tmp_path):
-    module = recipe.load("fedagent/table1")
+    recipe = find.recipe("fedagent/table1")
     hard = labels(tmp_path) if partition == "hardness" else {}
-    config = recipe.configure(module, paper=False, overrides=TINY | {"partition": partition} | hard)
-    federation = module.build(config)["FedAgent"].federation
+    config = configure(recipe, paper=False, overrides=TINY | {"partition": partition} | hard)
+    federation = recipe.build(config)["FedAgent"].federation
     assert federation.count == 6
     assert (np.asarray(federation.worlds.number) > 0).all()
 
 
 def test_a_run_from_end_to_end(tmp_path):
-    order = running.order("fedagent/quickstart", overrides=TINY, seeds=1)
+    order = orders.order("fedagent/quickstart", overrides=TINY, seeds=1)
     with claim(tmp_path / "run", order.plain(), resume=False) as folder:
-        running.run(order, folder, engine=one_at_a_time(), warn=print)
-    assert [claim.verdict for claim in running.claims(order, folder.path)] == [judging.UNDECIDED] * 2  # one seed
-    last = running.outcomes(order, folder.path)["FedAgent"].rows[-1]
+        experiment.run(order, folder, engine=one_at_a_time(), warn=print)
+    assert [claim.verdict for claim in experiment.claims(order, folder.path)] == [judge.UNDECIDED] * 2  # one seed
+    last = outcomes.of_run(order, folder.path)["FedAgent"].rows[-1]
     assert {"return", "score"} <= set(last)
     assert any(name.startswith("success/") for name in last)
     assert last["env_steps"] > 0
 
 
 def test_figure_2_tells_of_the_clients_own_models(tmp_path):
-    order = running.order("fedagent/fig2", overrides=TINY | {"local_epochs": 2, "rounds": 1, "evaluate": 4}, seeds=2)
+    order = orders.order("fedagent/fig2", overrides=TINY | {"local_epochs": 2, "rounds": 1, "evaluate": 4}, seeds=2)
     with claim(tmp_path / "run", order.plain(), resume=False) as folder:
-        running.run(order, folder, engine=one_at_a_time(), warn=print)
-    above, near, ahead = running.claims(order, folder.path)
+        experiment.run(order, folder, engine=one_at_a_time(), warn=print)
+    above, near, ahead = experiment.claims(order, folder.path)
     for claim_ in (above, ahead):
         assert claim_.verdict == decided(claim_.numbers["gap"], claim_.numbers["se"])
     gap, error = near.numbers["gap"], near.numbers["se"]
-    assert (near.verdict == judging.HOLDS) == (abs(gap) + 3 * error <= 0.05)
-    assert (near.verdict == judging.FAILS) == (abs(gap) - 3 * error > 0.05)
-    first = next(row for row in running.outcomes(order, folder.path)["FedAgent, server"].rows if row["round"] == 1)
+    assert (near.verdict == judge.HOLDS) == (abs(gap) + 3 * error <= 0.05)
+    assert (near.verdict == judge.FAILS) == (abs(gap) - 3 * error > 0.05)
+    first = next(row for row in outcomes.of_run(order, folder.path)["FedAgent, server"].rows if row["round"] == 1)
     found, who = (np.array(first[f"train/{name}_by_seed"]) for name in ("locals", "clients"))
     assert found.shape == (2, TINY["clients"] // 3, 2)  # seeds, clients in a round, success and score
     assert ((found >= 0) & (found <= 1)).all()
@@ -96,10 +97,10 @@ def test_figure_2_tells_of_the_clients_own_models(tmp_path):
 @pytest.mark.parametrize("application", ["webshop", "household"])
 def test_partitions_are_drawn_without_training(application, tmp_path):
     small = TINY | {"application": application, "clients": 12}
-    order = running.order("fedagent/partitions", overrides=small | labels(tmp_path, small))
+    order = orders.order("fedagent/partitions", overrides=small | labels(tmp_path, small))
     with claim(tmp_path / "run", order.plain(), resume=False) as folder:
-        running.run(order, folder, warn=print)
-    claims = running.claims(order, folder.path)
+        experiment.run(order, folder, warn=print)
+    claims = experiment.claims(order, folder.path)
     assert len(claims) == 3
     for claim_ in claims:
         assert claim_.verdict == decided(claim_.numbers["much"] - claim_.numbers["little"], claim_.numbers["se"])
@@ -107,9 +108,9 @@ def test_partitions_are_drawn_without_training(application, tmp_path):
 
 
 def test_arms_of_figure_3_share_what_is_the_same():
-    module = recipe.load("fedagent/fig3")
-    config = recipe.configure(module, paper=False, overrides=TINY | {"rounds": 5, "local_epochs": 3, "samples": (1, 2)})
-    arms = module.build(config)
+    recipe = find.recipe("fedagent/fig3")
+    config = configure(recipe, paper=False, overrides=TINY | {"rounds": 5, "local_epochs": 3, "samples": (1, 2)})
+    arms = recipe.build(config)
     assert len(arms) == 2 + 3 + 3 - 2
     assert {name: arm.rounds for name, arm in arms.items() if "epochs" in name} == {
         "1 epochs a round": 15,
@@ -117,42 +118,44 @@ def test_arms_of_figure_3_share_what_is_the_same():
     }
     finals = dict(zip(arms, (0.5, 0.5, 0.4, 0.4, 0.3, 0.6), strict=True))
     good = {name: outcome(0.2, level) for name, level in finals.items()}
-    house = recipe.configure(module, paper=False, overrides={**config.__dict__, "application": "household"})
-    assert [claim.verdict for claim in module.claims(config, good)] == [judging.HOLDS] * 2
-    assert [claim.verdict for claim in module.claims(house, good)] == [judging.HOLDS] * 4
+    house = configure(recipe, paper=False, overrides={**config.__dict__, "application": "household"})
+    assert [claim.verdict for claim in recipe.claims(config, good)] == [judge.HOLDS] * 2
+    assert [claim.verdict for claim in recipe.claims(house, good)] == [judge.HOLDS] * 4
     bad = {
         name: outcome(0.2, 1 - level if "epochs" in name else i / 10) for i, (name, level) in enumerate(finals.items())
     }
-    assert [claim.verdict for claim in module.claims(config, bad)] == [judging.FAILS] * 2
+    assert [claim.verdict for claim in recipe.claims(config, bad)] == [judge.FAILS] * 2
     with pytest.raises(RecipeError, match="at least two values each, to be compared"):
-        module.build(recipe.configure(module, paper=False, overrides=TINY | {"epochs": (1,)}))
+        recipe.build(configure(recipe, paper=False, overrides=TINY | {"epochs": (1,)}))
     with pytest.raises(RecipeError, match="16 epochs in all .* cannot be rounds of 3"):
-        module.build(recipe.configure(module, paper=False, overrides=TINY | {"rounds": 16}))
+        recipe.build(configure(recipe, paper=False, overrides=TINY | {"rounds": 16}))
 
 
 def test_what_figure_4_decides():
-    module = recipe.load("fedagent/fig4")
-    config = recipe.configure(module, paper=False, overrides=TINY)
-    names = [name for pair in module.panels(config).values() for name in pair]
+    from fedrl.recipes.fedagent import fig4
+
+    recipe = find.recipe("fedagent/fig4")
+    config = configure(recipe, paper=False, overrides=TINY)
+    names = [name for pair in fig4.panels(config).values() for name in pair]
     assert len(names) == 6
     good = {name: outcome(0.2, 0.6 - 0.02 * (i % 2)) for i, name in enumerate(names)}
-    assert [claim.verdict for claim in module.claims(config, good)] == [judging.HOLDS] * 6
+    assert [claim.verdict for claim in recipe.claims(config, good)] == [judge.HOLDS] * 6
     bad = {name: outcome(0.2, 0.6 - 0.5 * (i % 2)) for i, name in enumerate(names)}
-    assert [claim.verdict for claim in module.claims(config, bad)] == [judging.FAILS] * 6
+    assert [claim.verdict for claim in recipe.claims(config, bad)] == [judge.FAILS] * 6
 
 
 def test_what_table_1_decides():
-    module = recipe.load("fedagent/table1")
-    config = recipe.configure(module, paper=False, overrides={})
+    recipe = find.recipe("fedagent/table1")
+    config = configure(recipe, paper=False, overrides={})
     names = ["FedAgent", "Centralised", "Local, client 21", "Local, client 42", "Local, client 84"]
     good = {name: outcome(0.2, 0.6 if name[0] in "FC" else 0.4) for name in names}
-    assert [claim.verdict for claim in module.claims(config, good)] == [judging.HOLDS] * 3
+    assert [claim.verdict for claim in recipe.claims(config, good)] == [judge.HOLDS] * 3
     bad = {name: outcome(0.2, 0.1 if name[0] == "F" else 0.4) for name in names}
-    assert [claim.verdict for claim in module.claims(config, bad)] == [judging.FAILS] * 3
+    assert [claim.verdict for claim in recipe.claims(config, bad)] == [judge.FAILS] * 3
 
 
 def test_wrong_settings():
-    module = recipe.load("fedagent/quickstart")
+    recipe = find.recipe("fedagent/quickstart")
     for overrides, wanted in (
         ({"application": "chess"}, "application is webshop or household, got 'chess'"),
         ({"partition": "by mood"}, "partition is uniform, preference, coverage or hardness, got 'by mood'"),
@@ -161,17 +164,17 @@ def test_wrong_settings():
         ({"decode": "free", "model": "smollm2"}, "or warm=0 and a model other than pocket"),
     ):
         with pytest.raises(RecipeError, match=wanted):
-            module.build(recipe.configure(module, paper=False, overrides=TINY | overrides))
+            recipe.build(configure(recipe, paper=False, overrides=TINY | overrides))
     for overrides, wanted in (({"decode": "aloud"}, "decode is"), ({"pages": "glossy"}, "pages are one of text, rich")):
         with pytest.raises(ValueError, match=wanted):
-            module.build(recipe.configure(module, paper=False, overrides=TINY | overrides))
+            recipe.build(configure(recipe, paper=False, overrides=TINY | overrides))
 
 
 @pytest.mark.parametrize("application", ["webshop", "household"])
 def test_the_papers_own_settings(application):
     """Built without reading any model: of which kind it is, how it is spoken to and what is learnt."""
-    module = recipe.load("fedagent/table1")
-    made = pieces(recipe.configure(module, paper=True, overrides={"application": application, "model": "qwen2.5-7b"}))
+    recipe = find.recipe("fedagent/table1")
+    made = pieces(configure(recipe, paper=True, overrides={"application": application, "model": "qwen2.5-7b"}))
     assert made.spec.name == "Qwen/Qwen2.5-7B-Instruct"
     assert made.spec.lora is None
     assert made.spec.checkpointing
@@ -186,9 +189,9 @@ def test_the_papers_own_settings(application):
 
 def test_a_window_on_the_last_steps(tmp_path):
     """`pocket` imitates, acts and learns with prompts of their own, if asked to."""
-    order = running.order("fedagent/quickstart", overrides=TINY | {"window": 1, "rounds": 1}, seeds=1)
+    order = orders.order("fedagent/quickstart", overrides=TINY | {"window": 1, "rounds": 1}, seeds=1)
     made = Study(order.config)
     assert made.spec.window == made.acting.window == made.evaluating.window == 1
     with claim(tmp_path / "run", order.plain(), resume=False) as folder:
-        running.run(order, folder, engine=one_at_a_time(), warn=print)
-    assert running.outcomes(order, folder.path)["FedAgent"].rows[-1]["train/update_norm"] > 0
+        experiment.run(order, folder, engine=one_at_a_time(), warn=print)
+    assert outcomes.of_run(order, folder.path)["FedAgent"].rows[-1]["train/update_norm"] > 0

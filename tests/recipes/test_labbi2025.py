@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from decisions import decided
 
-from fedrl.recipes import judging, running
-from fedrl.recipes import recipe as recipes
+from fedrl.experiments import experiment, find, orders
+from fedrl.experiments.recipe import Claim, RecipeError
+from fedrl.experiments.settings import configure
 from fedrl.recipes.labbi2025 import _speed_up
 from fedrl.records import folder
 
@@ -18,24 +19,24 @@ GATE = ("fig1b", "fig1c")
 
 def run(name: str, path, **overrides):
     seeds = overrides.pop("seeds", 2)
-    order = running.order(name, overrides=overrides, seeds=seeds)
+    order = orders.order(name, overrides=overrides, seeds=seeds)
     with folder.claim(path, order.plain(), False) as place:
-        running.run(order, place, warn=pytest.fail)
-    claims = [recipes.Claim(**claim) for claim in json.loads((path / "verdict.json").read_text())]
+        experiment.run(order, place, warn=pytest.fail)
+    claims = [Claim(**claim) for claim in json.loads((path / "verdict.json").read_text())]
     return claims, list((path / "figures").glob("*.png"))
 
 
 def test_all_recipes_are_listed():
-    found = [name for name in recipes.names() if name.startswith("labbi2025/")]
+    found = [name for name in find.names() if name.startswith("labbi2025/")]
     assert found == [f"labbi2025/{name}" for name in sorted((*SPEED_UP, *GATE, "theorem31"))]
 
 
 @pytest.mark.parametrize("paper", [False, True])
 @pytest.mark.parametrize("name", [*SPEED_UP, *GATE, "theorem31"])
 def test_builds(name, paper):
-    module = recipes.load(f"labbi2025/{name}")
-    config = recipes.configure(module, paper=paper, overrides={})
-    for arm in module.build(config).values():
+    recipe = find.recipe(f"labbi2025/{name}")
+    config = configure(recipe, paper=paper, overrides={})
+    for arm in recipe.build(config).values():
         algorithm = arm.method(arm.federation)
         theta = jax.eval_shape(algorithm.init, jax.random.key(0)).theta
         states, actions = arm.federation.worlds.reward.shape[1:]
@@ -44,9 +45,9 @@ def test_builds(name, paper):
 
 
 def test_published_conventions_change_worlds_and_discount():
-    module = recipes.load("labbi2025/fig7c")
-    config = module.Config(clients=(4,), conventions="published")
-    federation = module.build(config)["S-FedPG M=4"].federation
+    recipe = find.recipe("labbi2025/fig7c")
+    config = recipe.config(clients=(4,), conventions="published")
+    federation = recipe.build(config)["S-FedPG M=4"].federation
     kernel = np.asarray(federation.worlds.kernel)
     assert federation.environment.gamma == 0.99
     assert np.array_equal(kernel[0], kernel[2])
@@ -54,11 +55,11 @@ def test_published_conventions_change_worlds_and_discount():
 
 
 def test_unknown_conventions_are_refused():
-    module = recipes.load("labbi2025/fig1b")
-    with pytest.raises(recipes.RecipeError, match="conventions must be"):
-        module.build(module.Config(conventions="code"))
-    with pytest.raises(recipes.RecipeError, match="instance must be"):
-        module.build(module.Config(instance="code"))
+    recipe = find.recipe("labbi2025/fig1b")
+    with pytest.raises(RecipeError, match="conventions must be"):
+        recipe.build(recipe.config(conventions="code"))
+    with pytest.raises(RecipeError, match="instance must be"):
+        recipe.build(recipe.config(instance="code"))
 
 
 def test_fig1b_tiny_run_is_judged(tmp_path):
@@ -85,15 +86,3 @@ def test_speed_up_of_a_curve_that_is_five_times_as_fast():
     assert claim.verdict == "holds"
     assert claim.numbers["speed-up M=10"] == pytest.approx(5.0, rel=0.02)
     assert _speed_up._speed_up("S-FedPG", rounds, {2: slow, 10: slow}).verdict == "does not hold"
-
-
-def test_judging():
-    assert judging.sign(1.0, 0.3) == "holds"
-    assert judging.sign(-1.0, 0.3) == "does not hold"
-    assert judging.sign(1.0, 0.4) == "undecided"
-    assert judging.sign(1.0, float("nan")) == "undecided"  # one seed tells nothing
-    assert judging.inside(1.0, 0.1, 0.0, 2.0) == "holds"
-    assert judging.inside(1.0, 0.1, 1.5, 2.0) == "does not hold"
-    assert judging.inside(1.0, 0.1, 0.9, 2.0) == "undecided"
-    assert judging.every(["holds", "undecided"]) == "undecided"
-    assert judging.every(["does not hold", "undecided"]) == "does not hold"

@@ -6,12 +6,12 @@ import pytest
 from drawn import bands, bars, errors, lines, saved_figures
 from matplotlib.collections import PathCollection
 
+from fedrl.experiments.recipe import Outcome
 from fedrl.recipes.fedagent import _results as agents
 from fedrl.recipes.fedagent._config import Config
-from fedrl.recipes.labbi2025 import _figures, _speed_up, fig1a
+from fedrl.recipes.labbi2025 import _figures, _speed_up
 from fedrl.recipes.labbi2025._family import FEDPG, SYNTHETIC
-from fedrl.recipes.recipe import Outcome
-from fedrl.recipes.wang2024 import _betas, _deep, fig1_cartpole, fig2, table2, table3
+from fedrl.recipes.wang2024 import _betas, _deep, fig1, fig2, table2, table3
 from fedrl.recipes.xie2025 import _levels, fig5
 from fedrl.recipes.xu2024 import _curves, fig7
 
@@ -37,7 +37,7 @@ def test_labbi2025_gate(tmp_path):
 def test_labbi2025_speed_up(tmp_path, monkeypatch):
     """Above J, below the share that is still missing between 0 and 10; round 0 has no place on a logarithmic axis."""
     monkeypatch.setattr(_figures, "ends", lambda config, task, count: _speed_up.Ends(uniform=0.0, best=10.0))
-    config = fig1a.Config(clients=(2,), eta=0.5)
+    config = _speed_up.Settings(clients=(2,), eta=0.5)
     arms = {_speed_up.arm_name(name, 2): outcome(1.0, 4.0 + i, 5.0 + i, apart=0.5) for i, name in enumerate(FEDPG)}
     with saved_figures() as figures:
         _figures.speed_up(config, arms, tmp_path, SYNTHETIC)
@@ -50,11 +50,11 @@ def test_labbi2025_speed_up(tmp_path, monkeypatch):
 
 
 def test_wang2024_curves(tmp_path):
-    config = fig1_cartpole.Config(betas=(0.2,))
+    config = fig1.CartPole(betas=(0.2,))
     names = [_deep.BASELINE, *(_betas.arm_name(method, 0.2) for method in _deep.METHODS)]
     arms = {name: outcome(1.0, 5.0 + i) for i, name in enumerate(names)}
     with saved_figures() as figures:
-        fig1_cartpole.draw(config, arms, tmp_path)
+        fig1.CART_POLE.draw(config, arms, tmp_path)
     left, right = (lines(axes) for axes in figures[0].axes)
     assert left == {"PAvg": ([0, 2], [1.0, 5.0]), "beta = 0.2": ([0, 2], [1.0, 6.0])}
     assert right == {"PAvg": ([0, 2], [1.0, 5.0]), "beta = 0.2": ([0, 2], [1.0, 7.0])}

@@ -3,12 +3,18 @@
 import numpy as np
 import pytest
 
-from fedrl.recipes import recipe
-from fedrl.recipes.judging import FAILS, HOLDS, UNDECIDED
-from fedrl.recipes.labbi2025 import _gate, _speed_up, fig1a, fig1b, theorem31
+from fedrl.experiments import find
+from fedrl.experiments.judge import FAILS, HOLDS, UNDECIDED
+from fedrl.experiments.recipe import Outcome
+from fedrl.recipes import quickstart
+from fedrl.recipes.fedagent import fig2 as fedagent_fig2
+from fedrl.recipes.fedagent import partitions, smollm2
+from fedrl.recipes.fedagent import quickstart as fedagent_quickstart
+from fedrl.recipes.labbi2025 import _gate, _speed_up, theorem31
 from fedrl.recipes.labbi2025._family import FED_Q, FEDPG
-from fedrl.recipes.recipe import Outcome
-from fedrl.recipes.xu2024 import _curves, _merge, fig7
+from fedrl.recipes.labbi2025.fig1a_fig7 import FIG1A
+from fedrl.recipes.labbi2025.fig1b_fig1c import FIG1B
+from fedrl.recipes.xu2024 import _curves, _merge, fig4, fig7
 from fedrl.theory.utility import TABLE_IV_PRICES
 
 APART = 0.001 * np.arange(4)  # between the four seeds
@@ -39,13 +45,13 @@ XU2024 = {
 
 @pytest.mark.parametrize("name", XU2024)
 def test_xu2024_both_ways_round(name):
-    module, (count, levels) = recipe.load(f"xu2024/{name}"), XU2024[name]
-    config = module.Config()
-    names = list(module.build(config))
+    recipe, (count, levels) = find.recipe(f"xu2024/{name}"), XU2024[name]
+    config = recipe.config()
+    names = list(recipe.build(config))
 
     def judged(levels: tuple[float, ...]) -> list[str]:
         arms = {arm: outcome(0.5 * level, level) for arm, level in zip(names, levels, strict=True)}
-        return verdicts(module.claims(config, arms))
+        return verdicts(recipe.claims(config, arms))
 
     assert judged(levels) == [HOLDS] * count
     assert judged(tuple(1.0 - level for level in levels)) == [FAILS] * count
@@ -53,7 +59,6 @@ def test_xu2024_both_ways_round(name):
 
 
 def test_xu2024_fig4_tells_learning_fast_from_ending_high():
-    fig4 = recipe.load("xu2024/fig4")
     arms = {fig4.IRL: outcome(0.1, 0.1, 0.9), fig4.FIRL: outcome(0.8, 0.8, 0.5)}
     arms |= {fig4.SYN: outcome(0.3, 0.3), fig4.ASY: outcome(0.2, 0.2)}
     assert verdicts(fig4.claims(fig4.Config(), arms)) == [HOLDS, FAILS, HOLDS, HOLDS]
@@ -71,14 +76,14 @@ def test_xu2024_a_difference_is_taken_within_a_seed():
 @pytest.mark.parametrize("name", ["fig6d", "fig6e", "fig6f"])
 def test_xu2024_on_merge(name):
     """Whole, end, and how far one test is from the next: 0.1, and 0.4 with the other."""
-    module = recipe.load(f"xu2024/{name}")
-    config = module.Config()
+    recipe = find.recipe(f"xu2024/{name}")
+    config = recipe.config()
     calm, wild = outcome(0.5, 0.6, 0.5), outcome(0.1, 0.5, 0.1)
     plain, talking = _merge.names(config)
-    assert verdicts(module.claims(config, {plain: wild, talking: calm})) == [HOLDS] * 3
-    assert verdicts(module.claims(config, {plain: calm, talking: wild})) == [FAILS] * 3
+    assert verdicts(recipe.claims(config, {plain: wild, talking: calm})) == [HOLDS] * 3
+    assert verdicts(recipe.claims(config, {plain: calm, talking: wild})) == [FAILS] * 3
     high = outcome(0.7, 1.1, 0.7)
-    assert verdicts(module.claims(config, {plain: calm, talking: high})) == [HOLDS, HOLDS, FAILS]
+    assert verdicts(recipe.claims(config, {plain: calm, talking: high})) == [HOLDS, HOLDS, FAILS]
 
 
 def test_xu2024_speed_per_message():
@@ -91,7 +96,7 @@ def test_xu2024_speed_per_message():
 
 def gate(fed_q: float, fedpg: float, known: _gate.Known, monkeypatch) -> list:
     monkeypatch.setattr(_gate, "known", lambda config, instances: known)
-    return fig1b.claims(fig1b.Config(), {FED_Q: outcome(fed_q)} | {name: outcome(fedpg) for name in FEDPG})
+    return FIG1B.claims(FIG1B.config(), {FED_Q: outcome(fed_q)} | {name: outcome(fedpg) for name in FEDPG})
 
 
 def test_labbi2025_gate_both_ways_round(monkeypatch):
@@ -111,7 +116,7 @@ def test_labbi2025_gate_both_ways_round(monkeypatch):
 def test_labbi2025_speed_up_both_ways_round(monkeypatch):
     """Shares of what can be learnt from 10 to 20: one curve is five times as fast as the other and ends at the top."""
     monkeypatch.setattr(_speed_up, "ends", lambda config, task, count: _speed_up.Ends(uniform=10.0, best=20.0))
-    config = fig1a.Config(clients=(2, 10), rounds=10, control=True)
+    config = FIG1A.config(clients=(2, 10), rounds=10, control=True)
     slow = outcome(*(10.0 + 0.5 * n for n in range(11)), apart=0.1 * APART)
     fast = outcome(*(min(20.0, 10.0 + 2.5 * n) for n in range(11)), apart=0.1 * APART)
 
@@ -120,7 +125,7 @@ def test_labbi2025_speed_up_both_ways_round(monkeypatch):
         for method in FEDPG:
             arms |= {_speed_up.arm_name(method, 2): few, _speed_up.arm_name(method, 10): many}
             arms |= {_speed_up.control_name(method, config): held}
-        return fig1a.claims(config, arms)
+        return FIG1A.claims(config, arms)
 
     found = judged(slow, fast, held=slow)
     assert verdicts(found) == [HOLDS] * 12
@@ -148,11 +153,9 @@ def test_labbi2025_theorem31_follows_the_returns(monkeypatch):
 
 
 def test_quickstart_both_ways_round():
-    module = recipe.load("quickstart")
-
     def judged(aware: float, plain: float, own: float) -> list[str]:
-        arms = {module.AWARE: outcome(aware), module.PLAIN: outcome(plain), module.OWN: outcome(own)}
-        return verdicts(module.claims(module.Config(), arms))
+        arms = {quickstart.AWARE: outcome(aware), quickstart.PLAIN: outcome(plain), quickstart.OWN: outcome(own)}
+        return verdicts(quickstart.claims(quickstart.Config(), arms))
 
     assert judged(3.0, 2.0, 1.0) == [HOLDS, HOLDS]
     assert judged(2.0, 3.0, 1.0) == [HOLDS, FAILS]
@@ -160,7 +163,7 @@ def test_quickstart_both_ways_round():
 
 
 def test_fedagent_both_ways_round():
-    start, fig2, small = (recipe.load(f"fedagent/{name}") for name in ("quickstart", "fig2", "smollm2"))
+    start, fig2, small = fedagent_quickstart, fedagent_fig2, smollm2
 
     def judged(together: Outcome, other: Outcome) -> list[str]:
         return verdicts(
@@ -178,15 +181,18 @@ def test_fedagent_both_ways_round():
 
 
 def test_fedagent_partitions_both_ways_round(monkeypatch):
-    module = recipe.load("fedagent/partitions")
-    monkeypatch.setattr(module.study, "Study", lambda config: config)
+    monkeypatch.setattr(partitions.study, "Study", lambda config: config)
 
     def judged(preference, coverage, hardness) -> list[str]:
         spread = {"preference": preference, "coverage": coverage, "hardness": hardness}
         much = ("omega = 0.9", "xi = 1", "xi' = 1")
-        assert [list(pair)[1].split(", ")[1] for pair in module.fig4.panels(module.Config()).values()] == list(much)
-        monkeypatch.setattr(module, "_spreads", lambda made, what: APART + (spread[what] if _is_much(made) else 1.0))
-        return verdicts(module.claims(module.Config(), {}))
+        assert [list(pair)[1].split(", ")[1] for pair in partitions.fig4.panels(partitions.Config()).values()] == list(
+            much
+        )
+        monkeypatch.setattr(
+            partitions, "_spreads", lambda made, what: APART + (spread[what] if _is_much(made) else 1.0)
+        )
+        return verdicts(partitions.claims(partitions.Config(), {}))
 
     def _is_much(made) -> bool:
         return made.omega == 0.9 if made.partition == "preference" else made.xi == 1.0
@@ -196,7 +202,6 @@ def test_fedagent_partitions_both_ways_round(monkeypatch):
 
 
 def test_one_seed_decides_nothing():
-    fig4 = recipe.load("xu2024/fig4")
     levels = {fig4.IRL: 0.1, fig4.FIRL: 0.5, fig4.SYN: 0.4, fig4.ASY: 0.3}
     arms = {name: outcome(level, apart=np.zeros(1)) for name, level in levels.items()}
     assert verdicts(fig4.claims(fig4.Config(), arms)) == [UNDECIDED] * 4

@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 from decisions import decided, worst
 
-from fedrl.recipes import recipe, running
-from fedrl.recipes.recipe import Outcome, RecipeError
+from fedrl.experiments import experiment, find, orders
+from fedrl.experiments.recipe import Outcome, RecipeError
 from fedrl.recipes.wang2024 import table2
 from fedrl.records import folder
 
 
 def test_a_tiny_run_is_judged_and_drawn(tmp_path):
     small = {"betas": "0.5,1", "kappas": "0,1", "rounds": 2, "local_steps": 2, "horizon": 5, "clients": 3}
-    order = running.order("wang2024/table2", overrides=small, seeds=3)
+    order = orders.order("wang2024/table2", overrides=small, seeds=3)
     with folder.claim(tmp_path / "run", order.plain(), resume=False) as place:
-        running.run(order, place, warn=pytest.fail)
-    claims = running.claims(order, tmp_path / "run")
+        experiment.run(order, place, warn=pytest.fail)
+    claims = experiment.claims(order, tmp_path / "run")
     order_of_betas, flat = claims
     signs = [decided(row["gap"], row["se"]) for row in order_of_betas.numbers.values()]
     assert order_of_betas.verdict == worst(signs)
@@ -38,9 +38,9 @@ def test_claims_follow_the_numbers():
 
 
 def test_the_paper_size_is_the_papers():
-    order = running.order("wang2024/table2", paper=True)
+    order = orders.order("wang2024/table2", paper=True)
     assert order.seeds == 16_000
-    assert len(recipe.load("wang2024/table2").build(order.config)) == 30
+    assert len(find.recipe("wang2024/table2").build(order.config)) == 30
 
 
 @pytest.mark.parametrize("bad", [{"generator": "dens"}, {"first": "one"}, {"logits": "random"}])

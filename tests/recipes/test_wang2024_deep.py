@@ -7,10 +7,9 @@ import pytest
 from decisions import decided, worst
 
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.recipes import recipe as recipes
-from fedrl.recipes import running
-from fedrl.recipes.recipe import Outcome, RecipeError
-from fedrl.recipes.wang2024 import _betas, _deep, fig1_cartpole, fig2, table3
+from fedrl.experiments import experiment, find, orders
+from fedrl.experiments.recipe import Outcome, RecipeError
+from fedrl.recipes.wang2024 import _betas, _deep, fig1, fig2, table3
 from fedrl.records import folder
 
 NAMES = ("fig1-cartpole", "fig1-halfcheetah", "fig2", "table3")
@@ -19,9 +18,9 @@ TINY = {"local_steps": 1, "clients": 2, "episodes": 2}
 
 def run(name: str, path, **overrides):
     """Client by client, which compiles fastest."""
-    order = running.order(f"wang2024/{name}", overrides=overrides, seeds=2)
+    order = orders.order(f"wang2024/{name}", overrides=overrides, seeds=2)
     with folder.claim(path, order.plain(), resume=False) as place:
-        running.run(order, place, engine=one_at_a_time(), warn=pytest.fail)
+        experiment.run(order, place, engine=one_at_a_time(), warn=pytest.fail)
     assert len(list((path / "figures").glob("*.png"))) == 1
     return json.loads((path / "verdict.json").read_text())
 
@@ -30,8 +29,8 @@ def run(name: str, path, **overrides):
 @pytest.mark.parametrize("name", NAMES)
 def test_builds(name, paper):
     pytest.importorskip("mujoco")
-    order = running.order(f"wang2024/{name}", paper=paper)
-    for arm_name, arm in recipes.load(f"wang2024/{name}").build(order.config).items():
+    order = orders.order(f"wang2024/{name}", paper=paper)
+    for arm_name, arm in find.recipe(f"wang2024/{name}").build(order.config).items():
         algorithm = arm.method(arm.federation)
         assert bool(algorithm.opening) == ("PAvg" not in arm_name)  # PAvg needs no first direction
         assert arm.federation.count in (2, 4, 5, 8)
@@ -64,12 +63,12 @@ def outcome(level: float, wiggle: float = 0.1, seeds: int = 8) -> Outcome:
 
 
 def fig1_verdicts(svrpg: dict[float, float], hapg: dict[float, float], steady: str) -> list[str]:
-    config = fig1_cartpole.Config()
+    config = fig1.CartPole()
     arms = {_deep.BASELINE: outcome(80.0)}
     for method, levels in ((_deep.SVRPG, svrpg), (_deep.HAPG, hapg)):
         for beta, level in levels.items():
             arms[_betas.arm_name(method, beta)] = outcome(level, 0.1 if method == steady else 2.0)
-    return [claim.verdict for claim in fig1_cartpole.claims(config, arms)]
+    return [claim.verdict for claim in fig1.CART_POLE.claims(config, arms)]
 
 
 def test_fig1_claims_follow_the_numbers():
@@ -108,7 +107,7 @@ def test_table3_claims_follow_the_numbers():
 @pytest.mark.parametrize("bad", [{"first": "one"}, {"spread": 1.5}, {"betas": (0.2, 1.0)}])
 def test_bad_settings_are_refused(bad):
     with pytest.raises(RecipeError, match=r"choose|wanted"):
-        fig1_cartpole.build(fig1_cartpole.Config(**bad))
+        fig1.CART_POLE.build(fig1.CartPole(**bad))
 
 
 def test_an_unknown_task_is_refused():

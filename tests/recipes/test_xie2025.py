@@ -9,9 +9,9 @@ from fedrl import training
 from fedrl.engines import processes as workers
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
-from fedrl.recipes import recipe as recipes
-from fedrl.recipes import running
-from fedrl.recipes.recipe import Outcome, RecipeError
+from fedrl.experiments import experiment, find, orders, outcomes
+from fedrl.experiments.recipe import Outcome, RecipeError
+from fedrl.experiments.settings import configure
 from fedrl.recipes.xie2025 import _levels, fig2, fig6
 from fedrl.recipes.xie2025._methods import BASELINES, FEDAVG, FEDPOHCS, FOUR, ONE_PHASE, POWER
 from fedrl.records import folder
@@ -24,22 +24,22 @@ TINY = {
 }  # fmt: skip
 
 
-def module(name: str):
+def found(name: str):
     if name in ("fig3", "fig7"):
         pytest.importorskip("mujoco")
-    return recipes.load(f"xie2025/{name}")
+    return find.recipe(f"xie2025/{name}")
 
 
 def test_all_recipes_are_listed():
     listed = sorted([*ARMS, "fig4"])  # fig4 has tests of its own
-    assert [name for name in recipes.names() if name.startswith("xie2025/")] == [f"xie2025/{name}" for name in listed]
+    assert [name for name in find.names() if name.startswith("xie2025/")] == [f"xie2025/{name}" for name in listed]
 
 
 @pytest.mark.parametrize("paper", [False, True])
 @pytest.mark.parametrize("name", ARMS)
 def test_builds(name, paper):
-    recipe = module(name)
-    config = recipes.configure(recipe, paper=paper, overrides={})
+    recipe = found(name)
+    config = configure(recipe, paper=paper, overrides={})
     arms = recipe.build(config)
     assert len(arms) == ARMS[name]
     for arm_name, arm in arms.items():
@@ -53,12 +53,12 @@ def test_builds(name, paper):
 
 
 def test_fig2_tiny_run_is_judged(tmp_path):
-    order = running.order("xie2025/fig2", overrides=TINY, seeds=1)
+    order = orders.order("xie2025/fig2", overrides=TINY, seeds=1)
     with folder.claim(tmp_path / "run", order.plain(), resume=False) as place:
-        running.run(order, place, engine=one_at_a_time(), warn=pytest.fail)
+        experiment.run(order, place, engine=one_at_a_time(), warn=pytest.fail)
     claims = json.loads((tmp_path / "run" / "verdict.json").read_text())
     assert [claim["verdict"] for claim in claims] == [UNDECIDED] * 8  # one seed tells nothing
-    for name, outcome in running.outcomes(order, tmp_path / "run").items():
+    for name, outcome in outcomes.of_run(order, tmp_path / "run").items():
         start, end = outcome.rows
         assert start["env_steps"] == 6 * 64, name  # the warm-up of all
         assert end["env_steps"] == 6 * 64 + 2 * 64, name  # and an iteration of two
@@ -69,8 +69,8 @@ def test_fig2_tiny_run_is_judged(tmp_path):
 
 def test_fig3_tiny_run_on_a_worker():
     """The arm of FedPOHCS, which does all that the others do."""
-    recipe = module("fig3")
-    arm = recipe.build(recipe.Config(**TINY))[FEDPOHCS]
+    recipe = found("fig3")
+    arm = recipe.build(recipe.config(**TINY))[FEDPOHCS]
     run = training.train(arm.method, arm.federation, rounds=1, engine=processes(1), measure=arm.measure)
     workers.stop()
     assert [row["env_steps"] for row in run.rows] == [6 * 64, 8 * 64]
@@ -89,8 +89,8 @@ def outcome(level: float, noise: float = 0.0, seeds: int = 4, chosen=(1.0,) * 6)
 
 
 def verdicts(name: str, arms: dict[str, Outcome], **config) -> list[str]:
-    recipe = module(name)
-    return [claim.verdict for claim in recipe.claims(recipe.Config(clients=6, participants=2, **config), arms)]
+    recipe = found(name)
+    return [claim.verdict for claim in recipe.claims(recipe.config(clients=6, participants=2, **config), arms)]
 
 
 def arms_of(best: float, one_phase: float, others: float, noise: float = 0.0, seeds: int = 4) -> dict[str, Outcome]:

@@ -5,8 +5,8 @@ import pytest
 
 from fedrl import training
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.recipes import recipe as recipes
-from fedrl.recipes.recipe import Outcome, RecipeError
+from fedrl.experiments.recipe import Outcome, RecipeError
+from fedrl.experiments.settings import configure
 from fedrl.recipes.xie2025 import _roads as roads
 from fedrl.recipes.xie2025 import fig4
 from fedrl.recipes.xie2025._methods import FEDAVG, FEDPOHCS, FOUR
@@ -23,7 +23,7 @@ HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 
 @pytest.mark.parametrize("paper", [False, True])
 def test_builds(paper):
-    config = recipes.configure(fig4, paper=paper, overrides={})
+    config = configure(fig4.RECIPE, paper=paper, overrides={})
     arms = fig4.build(config)
     assert tuple(arms) == FOUR
     for name, arm in arms.items():
@@ -34,7 +34,7 @@ def test_builds(paper):
 
 
 def test_settings_of_tables_3_and_4():
-    config = recipes.configure(fig4, paper=True, overrides={})
+    config = configure(fig4.RECIPE, paper=True, overrides={})
     assert (config.clients, config.candidates, config.participants, config.local_steps) == (10, 9, 2, 10)
     assert (config.rate, config.fedavg_rate, config.decay, config.kl_target) == (1e-4, 1e-4, 0.98, 1e-4)
     assert (config.steps, config.epochs, config.episodes) == (2048, 10, 20)

@@ -6,10 +6,11 @@ from federations import federation
 
 import fedrl
 from fedrl.algorithms.fmarl import fmarl
+from fedrl.experiments import find, judge
+from fedrl.experiments.recipe import Outcome, RecipeError
+from fedrl.experiments.settings import configure
 from fedrl.local.ascent import steps_along
 from fedrl.local.reinforce import reinforce
-from fedrl.recipes import judging, recipe
-from fedrl.recipes.recipe import Outcome, RecipeError
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024 import _variants as variants
 from fedrl.records.measure import exact_return
@@ -29,14 +30,14 @@ def outcome(levels: list[float], seeds: int = 4) -> Outcome:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_arms_and_claims(name):
-    module = recipe.load(f"xu2024/{name}")
-    config = recipe.configure(module, paper=False, overrides=TINY)
-    arms = module.build(config)
+    recipe = find.recipe(f"xu2024/{name}")
+    config = configure(recipe, paper=False, overrides=TINY)
+    arms = recipe.build(config)
     assert len(arms) == RECIPES[name]
     found = {arm: outcome([0.1, 0.2 + 0.01 * i, 0.3 + 0.02 * i]) for i, arm in enumerate(arms)}
-    verdicts = {claim.verdict for claim in module.claims(config, found)}
-    assert verdicts <= {judging.HOLDS, judging.FAILS}  # the seeds agree, so all is decided
-    assert module.claims(config, dict.fromkeys(arms, outcome([0.1, 0.2])))[0].verdict == judging.UNDECIDED
+    verdicts = {claim.verdict for claim in recipe.claims(config, found)}
+    assert verdicts <= {judge.HOLDS, judge.FAILS}  # the seeds agree, so all is decided
+    assert recipe.claims(config, dict.fromkeys(arms, outcome([0.1, 0.2])))[0].verdict == judge.UNDECIDED
 
 
 def test_all_arms_see_as_many_epochs():
@@ -61,6 +62,6 @@ def test_what_is_done_is_what_table_iv_counts(row):
 
 def test_odd_settings_are_named():
     with pytest.raises(RecipeError, match="length=100 must be a multiple of minibatch=30"):
-        recipe.load("xu2024/fig4").build(eight.Config(length=100, minibatch=30))
+        find.recipe("xu2024/fig4").build(eight.Config(length=100, minibatch=30))
     with pytest.raises(RecipeError, match="simulator is arrays or sumo, got 'sumo2'"):
-        recipe.load("xu2024/fig4").build(eight.Config(simulator="sumo2"))
+        find.recipe("xu2024/fig4").build(eight.Config(simulator="sumo2"))

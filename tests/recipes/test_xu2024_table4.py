@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from fedrl import trees
-from fedrl.recipes import judging, recipe, running
+from fedrl.experiments import find, judge, outcomes
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024 import _sample_set as samples
 from fedrl.recipes.xu2024 import table4
@@ -28,10 +28,10 @@ def played(tmp_path_factory):
     for index in (0, 1):
         name = table4.NAMES[index]
         arm = table4.build(CONFIG)[name]
-        place = running.arm_folder(folder, name)
+        place = outcomes.arm_folder(folder, name)
         train(arm.method, arm.federation, rounds=arm.rounds, seeds=2, out=place, engine=arm.engine,
               measure=arm.measure, every=arm.every, keep=arm.keep)  # fmt: skip
-        found[name] = running.outcome(place)
+        found[name] = outcomes.of_arm(place)
     return found
 
 
@@ -110,9 +110,9 @@ def test_claims_from_given_norms(monkeypatch):
     found = table4.claims(
         replace(CONFIG, epochs=500, length=1500, minibatch=250), {name: name for name in table4.NAMES}
     )
-    assert {claim.verdict for claim in found} == {judging.HOLDS}
+    assert {claim.verdict for claim in found} == {judge.HOLDS}
     assert len(found) == 1 + 8 + 7
 
 
 def test_recipe_is_listed():
-    assert "xu2024/table4" in recipe.names()
+    assert "xu2024/table4" in find.names()

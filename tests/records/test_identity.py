@@ -44,7 +44,7 @@ def method(**changes):
     [
         (method(), method(eta=5.0), "eta is 0.1 there, 5.0 here"),
         (method(), method(horizon=9), "horizon is 8 there, 9 here"),
-        (method(participation=uniform(2)), method(participation=uniform(3)), "clients is 2 there, 3 here"),
+        (method(selection=uniform(2)), method(selection=uniform(3)), "clients is 2 there, 3 here"),
         (fedavg(ppo(rate=constant(1e-3))), fedavg(ppo(rate=constant(1e-4))), "rate is 0.001 there, 0.0001 here"),
         (fedavg(ppo(epochs=4)), fedavg(ppo(epochs=5)), "epochs is 4 there, 5 here"),
         (fedavg(ppo(steps=64)), fedavg(ppo(steps=128)), "steps is 64 there, 128 here"),

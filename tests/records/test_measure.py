@@ -6,11 +6,11 @@ import pytest
 
 from fedrl import keys, train
 from fedrl.algorithms.fedavg import pavg
+from fedrl.core.round import update_server
 from fedrl.environments import finite
 from fedrl.environments.finite import MDP
 from fedrl.federation import Federation
 from fedrl.records.measure import exact_return, sampled_return
-from fedrl.round import server_half
 from fedrl.selection.participation import everyone
 
 GAMMA = 0.5
@@ -37,8 +37,8 @@ def test_the_logged_return_is_weighted_by_q(weight, mean):
 def test_a_sampled_return_is_weighted_by_q_as_well():
     where = bandits(jnp.asarray([3.0, 1.0]))
     look = sampled_return(2, horizon=1)(METHOD(where), where)
-    asked = everyone()(where)((), keys.of_seed(0))
-    server, seen = server_half(look, jnp.zeros(1), jnp.asarray([8.0, 4.0]), asked, keys.of_seed(0))
+    asked = everyone()(where, None).choose((), keys.of_seed(0))
+    server, seen = update_server(look, jnp.zeros(1), jnp.asarray([8.0, 4.0]), asked, keys.of_seed(0))
     np.testing.assert_allclose(seen["return"], 7.0)
     np.testing.assert_allclose(seen["returns"], [8.0, 4.0])
     np.testing.assert_array_equal(server, [0.0])

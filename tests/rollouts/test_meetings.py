@@ -85,7 +85,7 @@ def test_engines_agree_to_the_bit(name):
     assert ends[0] == ends[1]
 
 
-def test_measuring_leaves_the_scene_as_it_is():
+def test_measuring_leaves_the_shared_state_as_it_is():
     where = herd(LIMIT)
     algorithm = METHODS["FIRL"](where)
     look = sampled_return(3, per_step=True)(algorithm, where)
@@ -93,7 +93,7 @@ def test_measuring_leaves_the_scene_as_it_is():
     for every in (1, 100):
         play = fused("map")(algorithm, where, look, every)
         state, _ = play.advance(play.init([0])[0], 0, 2)
-        ends.append(state.clients.scene)
+        ends.append(state.clients.shared_state)
     assert all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, ends), strict=True))
     returns = np.asarray(play.measure(state)["measure/returns"])
     assert returns.shape == (1, AGENTS)

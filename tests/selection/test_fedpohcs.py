@@ -183,7 +183,7 @@ def test_one_phase_prefers_the_largest_delta_of_what_is_filed():
 
 
 def same_as_fedavg(selection, *where) -> None:
-    plain = play(fused("map"), *where, participation=everyone())
+    plain = play(fused("map"), *where, selection=everyone())
     chosen = play(fused("map"), *where, selection=selection)
     assert bits(chosen.end.server.theta) == bits(plain.end.server.theta)
     clients = [end.clients._replace(faults=end.clients.faults["train"]) for end in (chosen.end, plain.end)]
@@ -233,7 +233,7 @@ def test_reports_do_not_go_around_a_channel(name):
     method = fedavg(LEARNER, selection=METHODS[name], channel=noisy)
     if name == "uniform":
         assert method(where()).exchanges[-1].name == "train"
-        assert fedavg(LEARNER, participation=uniform(2), channel=noisy)(where()).exchanges
+        assert fedavg(LEARNER, selection=uniform(2), channel=noisy)(where()).exchanges
         return
     with pytest.raises(ValueError, match="reports would go around the channel; leave `channel` out"):
         method(where())

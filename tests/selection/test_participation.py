@@ -26,7 +26,7 @@ def test_every_subset_is_equally_likely():
 
 def test_uniform_cohorts_count_by_weight():
     where = federation(4, weight=jnp.asarray([1.0, 2.0, 3.0, 4.0]))
-    cohort = uniform(2)(where)((), of_seed(1))
+    cohort = uniform(2)(where, None).choose((), of_seed(1))
     q = np.asarray([1.0, 2.0, 3.0, 4.0])[np.asarray(cohort.ids)]
     np.testing.assert_allclose(cohort.weight, q / q.sum(), rtol=1e-6)
     assert np.all(np.diff(cohort.ids) > 0)
@@ -34,19 +34,21 @@ def test_uniform_cohorts_count_by_weight():
 
 def test_weighted_draws_follow_the_weights():
     where = federation(4, weight=jnp.asarray([1.0, 2.0, 3.0, 4.0]))
-    ids = np.asarray(jax.vmap(lambda k: weighted(1)(where)((), k).ids[0])(jax.random.split(of_seed(0), 20_000)))
+    ids = np.asarray(
+        jax.vmap(lambda k: weighted(1)(where, None).choose((), k).ids[0])(jax.random.split(of_seed(0), 20_000))
+    )
     np.testing.assert_allclose(np.bincount(ids) / 20_000, [0.1, 0.2, 0.3, 0.4], atol=4 * np.sqrt(0.25 / 20_000))
-    np.testing.assert_allclose(weighted(2)(where)((), of_seed(0)).weight, 0.5)
+    np.testing.assert_allclose(weighted(2)(where, None).choose((), of_seed(0)).weight, 0.5)
 
 
 def test_everyone_is_everyone():
-    np.testing.assert_array_equal(everyone()(federation(3))((), of_seed(0)).ids, [0, 1, 2])
+    np.testing.assert_array_equal(everyone()(federation(3), None).choose((), of_seed(0)).ids, [0, 1, 2])
 
 
 @pytest.mark.parametrize("rule", [uniform, weighted])
 def test_more_participants_than_clients(rule):
     with pytest.raises(ValueError, match="5 clients asked per round, but the federation has 4; choose between 1 and 4"):
-        rule(5)(federation(4))
+        rule(5)(federation(4), None)
 
 
 def test_bad_federations():

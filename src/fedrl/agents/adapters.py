@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl.agents.models.model import Theta
-from fedrl.algorithms.fedavg import Method
+from fedrl.algorithms.federated import Method, training, with_training
 from fedrl.arguments import checked_only
 from fedrl.federation import Federation
 from fedrl.keys import Key
@@ -30,7 +30,7 @@ def of_products(method: Method, *, used: bool = True) -> Method:
 
     def build(federation: Federation) -> Algorithm:
         algorithm = method(federation)
-        *before, train = algorithm.exchanges
+        train = training(algorithm)
 
         def init(key: Key) -> Any:
             server = algorithm.init(key)
@@ -59,7 +59,7 @@ def of_products(method: Method, *, used: bool = True) -> Method:
             share = {"factors_off": (factors / moved) ** 0.5, "rank_off": (rank / moved) ** 0.5}
             return usual._replace(theta=theta) if used else usual, seen | share
 
-        return algorithm._replace(init=init, exchanges=(*before, train._replace(combine=combine, receive=receive)))
+        return with_training(algorithm, train._replace(combine=combine, receive=receive))._replace(init=init)
 
     return build
 

@@ -12,7 +12,8 @@ from jax import Array
 from fedrl import trees
 from fedrl.agents.descent import adamw, anchored
 from fedrl.agents.episodes import Acting, Episode, noise_of, play
-from fedrl.agents.grpo.update import Grpo, improve
+from fedrl.agents.grpo.report import LEARNT, PLAYED, of_episodes
+from fedrl.agents.grpo.update import Grpo, improve, reward_of
 from fedrl.agents.models.model import Theta, load
 from fedrl.agents.models.opened import Spec, opened
 from fedrl.agents.tasks import TaskList, TextWorld, listed
@@ -21,8 +22,9 @@ from fedrl.environments.errors import check_parameters
 from fedrl.keys import Key
 from fedrl.local.learner import BuildLearner, Learner
 from fedrl.local.proximal import check
+from fedrl.local.reports import Report, added, means, measured, nothing
 from fedrl.trees import Tree
-from fedrl.types import Client, LocalUpdate, Policy
+from fedrl.types import Client, LocalUpdate, Metrics, Policy
 
 
 class Visit(NamedTuple):
@@ -34,9 +36,10 @@ class Visit(NamedTuple):
     message: Any
     step: Array  # how many local steps are done
     report: Tree  # what `look` found in the model it leaves with
+    steps: Report  # of the local steps so far
 
 
-Look = Callable[[Theta], np.ndarray]
+Look = Callable[[Theta], np.ndarray]  # success and score of a model
 
 
 @checked
@@ -56,8 +59,11 @@ def grpo(
     and improve the model by them. The paper's "64 tasks an epoch" are these 8 x 8 episodes.
 
     `mu` is FedProx's: the loss has mu/2 times the squared distance to what the server sent. `look` is given what the client
-    has learnt before it goes to the server, and says something of it in two numbers, which stand in the visit's `report`
-    for whoever logs it.
+    has learnt before it goes to the server, and says its success and score, which stand in the visit's `report`.
+
+    Reports, as means over its local steps, what `of_episodes` says of the episodes played and `of_decisions` of what was
+    learnt from them (a step that teaches nothing does not count there); with a `look` also own_success and own_score, of
+    the model it leaves with.
     """
     if tasks < 1 or group < 2 or local_steps < 1:
         raise ValueError(
@@ -78,8 +84,9 @@ def grpo(
 
         def start(message: Any, client: Client, key: Key) -> Visit:
             none = jnp.zeros((), jnp.int32)
+            unseen = jnp.zeros(2) if look else ()
             return Visit(
-                message.theta, optimiser.init(message.theta), none, message, none, jnp.zeros(2) if look else ()
+                message.theta, optimiser.init(message.theta), none, message, none, unseen, nothing(PLAYED + LEARNT)
             )
 
         def sample(local: Visit, client: Client, key: Key) -> list[Episode]:
@@ -100,7 +107,9 @@ def grpo(
             report = local.report
             if look and int(local.step) == local_steps - 1:
                 report = jnp.asarray(look(learnt.theta), jnp.float32)
-            return moved, local._replace(optimiser=learnt.state, env_steps=steps, step=local.step + 1, report=report)
+            told = of_episodes(seen, [reward_of(episode, settings) for episode in seen]) | learnt.report
+            after = local._replace(optimiser=learnt.state, env_steps=steps, step=local.step + 1, report=report)
+            return moved, after._replace(steps=added(local.steps, measured(told)))
 
         def apply(local: Visit, direction: Theta, client: Client) -> Visit:
             return local._replace(theta=trees.add(local.theta, direction))
@@ -108,7 +117,14 @@ def grpo(
         def finish(local: Visit, client: Client) -> tuple[Theta, tuple, Array]:
             return trees.subtract(local.theta, local.message.theta), (), local.env_steps
 
-        update = LocalUpdate(start, sample, estimate, apply, finish, max_steps=local_steps, traced=False, plain=True)
+        def metrics(local: Visit, client: Client) -> Metrics:
+            own = dict(zip(("own_success", "own_score"), local.report, strict=True)) if look else {}
+            return means(local.steps) | own
+
+        update = LocalUpdate(
+            start, sample, estimate, apply, finish,
+            max_steps=local_steps, traced=False, plain=True, metrics=metrics,
+        )  # fmt: skip
         return Learner(speaking(spec), spec.init, update)
 
     return build

@@ -9,16 +9,16 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl.aggregation.mean import stack
-from fedrl.algorithms.fedavg import Method, Model
+from fedrl.algorithms.federated import Method, federated
+from fedrl.algorithms.server_rules import no_server
 from fedrl.arguments import checked
 from fedrl.federation import Federation
 from fedrl.keys import Key
-from fedrl.links.plain import plain
-from fedrl.local.learner import BuildLearner, Learner, within
-from fedrl.selection.participation import EVERYONE, Participation
+from fedrl.local.learner import BuildLearner, Learner, Model, within
+from fedrl.selection.participation import everyone
+from fedrl.selection.selection import BuildSelection, Selection
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Client, Exchange, LocalUpdate
+from fedrl.types import Client, LocalUpdate
 
 
 class Own(NamedTuple):
@@ -30,37 +30,37 @@ class Own(NamedTuple):
 
 
 @checked
-def alone(learner: BuildLearner, *, participation: Participation = EVERYONE) -> Method:
-    """The local steps of `fedavg` without its server: parameters stay in the client's memory."""
+def alone(learner: BuildLearner, *, selection: BuildSelection = everyone()) -> Method:
+    """The local steps of `fedavg` without its server: parameters stay in the client's memory.
 
-    def build(federation: Federation) -> Algorithm:
-        learns = learner(federation.environment)
+    Nothing is uploaded, so `selection` is the only part it takes, of clients that report nothing: no combining, no channel.
+    """
 
-        def memory(client_id: Array, key: Key) -> Own:
-            return Own(learns.init(key), jnp.zeros((), jnp.int32), learns.memory(client_id, key))
+    def silent(federation: Federation, at_home: Learner) -> Selection:
+        chooser = selection(federation, learner(federation.environment))
+        if chooser.reports:
+            raise ValueError(
+                "clients that go alone send nothing, and this selection wants reports of them; "
+                "give selection=uniform(6) or selection=uniform_of(18, 6)"
+            )
+        return chooser
 
-        train = Exchange(
-            name="train",
-            choose=participation(federation),
-            send=lambda server, client_id: (),
-            local=_at_home(learns, learns.local, trains=True),
-            combine=stack,
-            receive=lambda server, nothing, cohort, key: (server, {}),
-            channel=plain,
-        )
-        at_home = tuple(_at_home(learns, local, trains=False) for local in learns.opening)
-        return Algorithm(
-            init=lambda key: (),
-            exchanges=(train,),
-            answer=lambda server: (),
-            policy=learns.policy,
-            opening=tuple(train._replace(name=f"opening-{i}", local=local) for i, local in enumerate(at_home)),
-            memory=memory,
-            theta_of=lambda answer, client: learns.acts_with(client.memory.theta, _inside(client)),
-            scene=learns.scene,
-        )
+    return federated(no_server, lambda environment: _at_home(learner(environment)), selection=silent)
 
-    return build
+
+def _at_home(learner: Learner) -> Learner:
+    def memory(client_id: Array, key: Key) -> Own:
+        return Own(learner.init(key), jnp.zeros((), jnp.int32), learner.memory(client_id, key))
+
+    return Learner(
+        learner.policy,
+        init=lambda key: (),
+        local=_from_own(learner, learner.local, trains=True),
+        memory=memory,
+        acts_with=lambda nothing, client: learner.acts_with(client.memory.theta, _inside(client)),
+        opening=tuple(_from_own(learner, local, trains=False) for local in learner.opening),
+        scene=learner.scene,
+    )
 
 
 def _inside(client: Client) -> Client:
@@ -68,7 +68,7 @@ def _inside(client: Client) -> Client:
     return client._replace(memory=client.memory.memory)
 
 
-def _at_home(learner: Learner, local: LocalUpdate, *, trains: bool) -> LocalUpdate:
+def _from_own(learner: Learner, local: LocalUpdate, *, trains: bool) -> LocalUpdate:
     """`local` from the client's own parameters, to which what it would upload is then added."""
 
     def start(message: Any, client: Client, key: Key) -> Any:

@@ -1,23 +1,29 @@
 """Averaging anchored by momentum: the common frame of Algorithms 1 and 2 of Wang et al. 2024, which differ in `estimate`."""
 
 import math
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
 from fedrl import trees
-from fedrl.aggregation.mean import mean
-from fedrl.algorithms.fedavg import Method
+from fedrl.algorithms.federated import Method, Project, federated
+from fedrl.algorithms.server_rules import BuildRule, Phase, ServerRule, ServerState, update_norm
 from fedrl.arguments import above, at_least
 from fedrl.environments.protocol import Environment
 from fedrl.federation import Federation
 from fedrl.keys import Key
-from fedrl.links.plain import plain
-from fedrl.local.ascent import BuildDirection, ascend, check_steps
+from fedrl.local.ascent import BuildDirection, ascend, steps_along
+from fedrl.local.learner import Learner, Rule
 from fedrl.local.reinforce import reinforce
 from fedrl.local.svrpg import Anchor
-from fedrl.selection.participation import Participation, everyone
+from fedrl.selection.selection import BuildSelection
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, BuildPolicy, Cohort, Exchange, Metrics
+from fedrl.types import BuildPolicy, Channel, Cohort, Metrics
+
+
+class Momentum(NamedTuple):
+    theta_prev: Tree  # theta_{r-1}, which the server keeps beside theta_r
+    u: Tree  # the mean direction of the last round
 
 
 def anchored(
@@ -29,7 +35,10 @@ def anchored(
     server_step: float,
     first_batch: int,
     policy: BuildPolicy,
-    participation: Participation,
+    selection: BuildSelection,
+    combine: Rule,
+    channel: Channel,
+    project: Project | None,
 ) -> Method:
     """Clients take K steps along `direction`; the server keeps their mean direction u and moves by lambda u.
 
@@ -37,48 +46,39 @@ def anchored(
     `first_batch` episodes per client at theta_0 (Theorem 6.4: `theorem_batch`), zero if 0.
     """
     above(0, "u is the displacement divided by eta: take a small step such as 0.1", eta=eta)
-    check_steps(eta, local_steps)
     above(0, "1 adds the mean displacement", server_step=server_step)
     at_least(0, first_batch=first_batch)
+    return federated(
+        momentum_anchor(eta, local_steps, horizon, server_step, first_batch),
+        steps_along(direction, eta=eta, local_steps=local_steps, policy=policy),
+        selection=selection, combine=combine, channel=channel, project=project,
+    )  # fmt: skip
 
-    def build(federation: Federation) -> Algorithm:
-        environment = federation.environment
-        traced = isinstance(environment, Environment)
-        acting = policy(environment)
 
-        def receive(server: Anchor, displacement: Tree, cohort: Cohort, key: Key) -> tuple[Anchor, Metrics]:
+def momentum_anchor(eta: float, local_steps: int, horizon: int, server_step: float, first_batch: int) -> BuildRule:
+    """The server of both algorithms, for any learner that takes `local_steps` steps of size `eta`."""
+
+    def build(federation: Federation, learner: Learner) -> ServerRule:
+        environment, pooling = federation.environment, learner.pooling
+
+        def receive(server: ServerState, aggregate: Tree, cohort: Cohort, key: Key) -> tuple[ServerState, Metrics]:
+            displacement = pooling.displacement(aggregate)
             u = trees.scale(1.0 / (eta * local_steps), displacement)
-            u = trees.where(jnp.any(cohort.present), u, server.u)  # nobody could be asked: nothing is known of it
-            theta = trees.add(server.theta, trees.scale(server_step, displacement))
-            return Anchor(theta, server.theta, u), {"update_norm": trees.squared_norm(displacement) ** 0.5}
-
-        train = Exchange(
-            name="train",
-            choose=participation(federation),
-            send=lambda server, client_id: server,
-            local=ascend(direction(environment, acting), eta=eta, local_steps=local_steps, traced=traced),
-            combine=mean,
-            receive=receive,
-            channel=plain,
-        )
-
-        def init(key: Key) -> Anchor:
-            theta = acting.init(key)
-            return Anchor(theta, theta, trees.zeros_like(theta))
+            u = trees.where(jnp.any(cohort.present), u, server.kept.u)  # nobody could be asked: nothing is known of it
+            theta = pooling.add(server.theta, aggregate, server_step)
+            return server._replace(theta=theta, kept=Momentum(server.theta, u)), update_norm(displacement)
 
         # One unit step along the mean of B gradients: the displacement everyone uploads is u_0.
-        gradient = reinforce(horizon=horizon, batch=max(first_batch, 1))(environment, acting)
-        first = train._replace(
-            name="first",
-            choose=everyone()(federation),
-            local=ascend(gradient, eta=1.0, local_steps=1, traced=traced),
-            receive=lambda server, u, cohort, key: (server._replace(u=u), {}),
+        gradient = reinforce(horizon=horizon, batch=max(first_batch, 1))(environment, learner.policy)
+        first = Phase(
+            "first",
+            ascend(gradient, eta=1.0, local_steps=1, traced=isinstance(environment, Environment)),
+            lambda server, u, cohort, key: (server._replace(kept=server.kept._replace(u=u)), {}),
         )
-        return Algorithm(
-            init=init,
-            exchanges=(train,),
-            answer=lambda server: server.theta,
-            policy=acting,
+        return ServerRule(
+            receive,
+            init=lambda theta, key: Momentum(theta, trees.zeros_like(pooling.displacement(theta))),
+            message=lambda server: Anchor(server.theta, server.kept.theta_prev, server.kept.u, server.selection),
             opening=(first,) if first_batch else (),
         )
 

@@ -5,7 +5,7 @@ whose clients know their own kernel, so that no environment step is taken.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -13,27 +13,31 @@ from jax import Array
 
 from fedrl import keys, trees
 from fedrl.aggregation.mean import mean
-from fedrl.algorithms.fedavg import Method
+from fedrl.algorithms.federated import Method, Project, federated
+from fedrl.algorithms.server_rules import Phase, Receive, ServerRule, ServerState, update_norm
 from fedrl.arguments import checked
+from fedrl.core.client import all_steps
 from fedrl.environments import solvers
 from fedrl.environments.protocol import Environment, Host, finite_sizes
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
+from fedrl.local.learner import Learner, Rule
 from fedrl.policies.kinds import want_probabilities
 from fedrl.policies.probabilities import probability_table
-from fedrl.round import work
-from fedrl.selection.participation import EVERYONE, Participation
+from fedrl.selection.participation import everyone
+from fedrl.selection.selection import BuildSelection
 from fedrl.theory.fapi import backup
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, BuildPolicy, Client, Cohort, Exchange, LocalUpdate, Metrics
+from fedrl.types import BuildPolicy, Channel, Client, Cohort, LocalUpdate, Metrics, Policy
 
 
 class Iterate(NamedTuple):
     """Where policy iteration stands: what a client is sent and works on."""
 
     theta: Tree  # pi^t
-    w: Tree  # V^t
+    w: Tree  # V^t, which the server keeps beside theta
+    selection: Tree = ()  # what a selection tells those who improve
 
 
 class Critic(NamedTuple):
@@ -104,31 +108,31 @@ def fapi_with_federated_evaluation(
     evaluate: BuildEvaluation = bellman_sweeps(),
     improve: BuildImprovement = greedy_step(),
     policy: BuildPolicy = probability_table(),
-    participation: Participation = EVERYONE,
-    evaluators: Participation = EVERYONE,
+    evaluators: BuildSelection = everyone(),
+    selection: BuildSelection = everyone(),
+    combine: Rule = mean,
+    channel: Channel = plain,
+    project: Project | None = None,
 ) -> Method:
     """Algorithm 1: clients evaluate pi^t and the server averages to V^t; they improve against it and it averages pi.
 
-    `participation` draws who improves (Prop. 9), `evaluators` who evaluates; Eq. (10) as printed wants everyone.
+    `selection` says who improves (Prop. 9), `evaluators` who evaluates; Eq. (10) as printed wants everyone.
     """
 
-    def build(federation: Federation) -> Algorithm:
-        environment = federation.environment
-        acting, evaluation = policy(environment), evaluate(environment)
-        if _tabular(evaluate) or _tabular(improve):
-            want_probabilities("FAPI", acting)
-        exchanges = (
-            _exchange("evaluate-policy", evaluators(federation), evaluation.local, "w"),
-            _exchange("train", participation(federation), improve(environment), "theta"),
-        )
-        return Algorithm(
-            init=lambda key: Iterate(acting.init(key), evaluation.init(keys.of(key, "value"))),
-            exchanges=exchanges,
-            answer=lambda server: server.theta,
-            policy=acting,
+    def learner(environment: Environment | Host) -> Learner:
+        acting = _acting(policy, environment, evaluate, improve)
+        return Learner(acting, acting.init, improve(environment))
+
+    def rule(federation: Federation, learner: Learner) -> ServerRule:
+        evaluation = evaluate(federation.environment)
+        return ServerRule(
+            _putting("theta"),
+            init=lambda theta, key: evaluation.init(keys.of(key, "value")),
+            message=_iterate,
+            before=(Phase("evaluate-policy", evaluation.local, _putting("kept"), evaluators),),
         )
 
-    return build
+    return federated(rule, learner, selection=selection, combine=combine, channel=channel, project=project)
 
 
 @checked
@@ -137,7 +141,10 @@ def fapi_without_federated_evaluation(
     evaluate: BuildEvaluation = bellman_sweeps(),
     improve: BuildImprovement = greedy_step(),
     policy: BuildPolicy = probability_table(),
-    participation: Participation = EVERYONE,
+    selection: BuildSelection = everyone(),
+    combine: Rule = mean,
+    channel: Channel = plain,
+    project: Project | None = None,
 ) -> Method:
     """Algorithm 2: one exchange, in which each client evaluates pi^t and improves against its own V_n.
 
@@ -145,29 +152,29 @@ def fapi_without_federated_evaluation(
     Prop. 7. With one client, or equal ones that all take part, this is Algorithm 1.
     """
 
-    def build(federation: Federation) -> Algorithm:
-        environment = federation.environment
-        acting, evaluation = policy(environment), evaluate(environment)
-        if _tabular(evaluate) or _tabular(improve):
-            want_probabilities("FAPI", acting)
+    def learner(environment: Environment | Host) -> Learner:
+        acting, evaluation = _acting(policy, environment, evaluate, improve), evaluate(environment)
 
-        exchange = _exchange(
-            "train", participation(federation), _after(evaluation.local, improve(environment)), "theta"
-        )
-        return Algorithm(
-            init=lambda key: Iterate(acting.init(key), ()),
-            exchanges=(exchange,),
-            answer=lambda server: server.theta,
-            policy=acting,
-            memory=lambda client_id, key: Critic(evaluation.init(keys.of(key, "value"))),
-        )
+        def memory(client_id: Array, key: Key) -> Critic:
+            return Critic(evaluation.init(keys.of(key, "value")))
 
-    return build
+        return Learner(acting, acting.init, _after(evaluation.local, improve(environment)), memory)
+
+    def rule(federation: Federation, learner: Learner) -> ServerRule:
+        return ServerRule(_putting("theta"), message=_iterate)
+
+    return federated(rule, learner, selection=selection, combine=combine, channel=channel, project=project)
 
 
-def _tabular(step: Callable) -> bool:
-    """Whether it is one of the steps above."""
-    return getattr(step, "arguments", ("",))[0] in ("bellman_sweeps", "greedy_step")
+def _acting(policy: BuildPolicy, environment: Environment | Host, *steps: Callable) -> Policy:
+    acting = policy(environment)
+    if any(getattr(step, "arguments", ("",))[0] in ("bellman_sweeps", "greedy_step") for step in steps):
+        want_probabilities("FAPI", acting)
+    return acting
+
+
+def _iterate(server: ServerState) -> Iterate:
+    return Iterate(server.theta, server.kept, server.selection)
 
 
 class _Own(NamedTuple):
@@ -183,7 +190,7 @@ def _after(evaluation: LocalUpdate, improvement: LocalUpdate) -> LocalUpdate:
 
     def start(message: Iterate, client: Client, key: Key) -> _Own:
         message = message._replace(w=client.memory.w)
-        evaluated = work(evaluation, message, client, keys.of(key, "evaluate-policy"))
+        evaluated = all_steps(evaluation, message, client, keys.of(key, "evaluate-policy"))
         w, _, env_steps = evaluation.finish(evaluated, client)
         return _Own(improvement.start(message._replace(w=w), client, key), w, env_steps)
 
@@ -202,27 +209,19 @@ def _after(evaluation: LocalUpdate, improvement: LocalUpdate) -> LocalUpdate:
         apply=lambda own, direction, client: own._replace(local=improvement.apply(own.local, direction, client)),
         finish=finish,
         most_env_steps=0,  # the evaluation takes some, too
+        metrics=lambda own, client: improvement.metrics(own.local, client),
     )
 
 
-def _exchange(name: str, choose: Callable, local: LocalUpdate, part: str) -> Exchange:
-    """Send the iterate, average the clients' `part` of it, put it in place; as it was if nobody answers."""
+def _putting(part: Literal["theta", "kept"]) -> Receive:
+    """What the clients' average of a part is put in the place of; it stays as it was if nobody answers."""
 
-    def receive(server: Iterate, average: Tree, cohort: Cohort, key: Key) -> tuple[Iterate, Metrics]:
+    def receive(server: ServerState, average: Tree, cohort: Cohort, key: Key) -> tuple[ServerState, Metrics]:
         before = getattr(server, part)
         after = trees.where(jnp.any(cohort.present), average, before)
-        change = trees.squared_norm(trees.subtract(after, before)) ** 0.5
-        return server._replace(**{part: after}), {"update_norm": change}
+        return server._replace(**{part: after}), update_norm(trees.subtract(after, before))
 
-    return Exchange(
-        name=name,
-        choose=choose,
-        send=lambda server, client_id: server,
-        local=local,
-        combine=mean,
-        receive=receive,
-        channel=plain,
-    )
+    return receive
 
 
 def _without_acting(estimate: Callable, apply: Callable, upload: Callable[[Iterate], Tree]) -> LocalUpdate:

@@ -1,34 +1,36 @@
 """FAPI with networks: Algorithms 1 and 2 of Xie & Song 2025, evaluated and improved by the two halves of PPO."""
 
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
-import jax.numpy as jnp
 import optax
 
-from fedrl import trees
 from fedrl.aggregation.mean import mean
-from fedrl.algorithms.fedavg import Method, Model, fedavg
-from fedrl.algorithms.fedavg import warm_up as opening_of
+from fedrl.algorithms.fedavg import fedavg
+from fedrl.algorithms.federated import Method, Project, federated
+from fedrl.algorithms.server_rules import Phase, ServerRule, adding
 from fedrl.arguments import checked
 from fedrl.federation import Federation
-from fedrl.keys import Key
 from fedrl.links.plain import plain
 from fedrl.local.actor_critic_records import ActorCritic
+from fedrl.local.learner import Learner, Rule
 from fedrl.local.own_critic import own_critic
 from fedrl.local.ppo import ppo
 from fedrl.local.steps import Rate, adam
 from fedrl.local.trust import Trust, clipped
-from fedrl.selection.participation import EVERYONE, Participation
-from fedrl.trees import Tree
-from fedrl.types import Algorithm, BuildPolicy, Cohort, Exchange, LocalUpdate, Metrics
+from fedrl.selection.participation import everyone
+from fedrl.selection.selection import BuildSelection
+from fedrl.types import BuildPolicy, Channel
 
 
 @checked
 def deep_fapi_with_federated_evaluation(
     *,
-    participation: Participation = EVERYONE,
-    evaluators: Participation = EVERYONE,
+    evaluators: BuildSelection = everyone(),
+    selection: BuildSelection = everyone(),
+    combine: Rule = mean,
+    channel: Channel = plain,
+    project: Project | None = None,
     trust: Trust = clipped(0.2),
     optimiser: optax.GradientTransformation = adam(clip=0.5),
     rate: Rate | float = 3e-4,
@@ -65,47 +67,21 @@ def deep_fapi_with_federated_evaluation(
     )  # fmt: skip
     evaluate, improve = learner(epochs=0, critic_epochs=critic_epochs), learner(epochs=epochs, critic_epochs=0)
 
-    def build(federation: Federation) -> Algorithm:
-        evaluating, improving = evaluate(federation.environment), improve(federation.environment)
+    def rule(federation: Federation, learner: Learner) -> ServerRule:
+        add = adding(learner)
+        evaluating = evaluate(federation.environment).local
+        return ServerRule(add, before=(Phase("evaluate-policy", evaluating, add, evaluators),))
 
-        pooling = improving.pooling
-
-        def exchange(name: str, choose: Any, local: LocalUpdate, played: int) -> Exchange:
-            def receive(server: Model, aggregate: Tree, cohort: Cohort, key: Key) -> tuple[Model, Metrics]:
-                theta = pooling.add(server.theta, aggregate, 1.0)
-                moved = trees.squared_norm(pooling.displacement(aggregate)) ** 0.5
-                return server._replace(theta=theta, round=server.round + played), {"update_norm": moved}
-
-            return Exchange(
-                name,
-                choose,
-                send=lambda server, client_id: server,
-                local=local,
-                combine=lambda uploads, cohort: pooling.combine(uploads, cohort, mean),
-                receive=receive,
-                channel=plain,
-            )
-
-        return Algorithm(
-            init=lambda key: Model(improving.init(key), jnp.zeros((), jnp.int32)),
-            exchanges=(
-                exchange("evaluate-policy", evaluators(federation), evaluating.local, 0),
-                exchange("train", participation(federation), improving.local, 1),
-            ),
-            answer=lambda server: server.theta,
-            policy=improving.policy,
-            opening=opening_of(federation, improving),
-            memory=improving.memory,
-            theta_of=improving.acts_with,
-        )
-
-    return build
+    return federated(rule, improve, selection=selection, combine=combine, channel=channel, project=project)
 
 
 @checked
 def deep_fapi_without_federated_evaluation(
     *,
-    participation: Participation = EVERYONE,
+    selection: BuildSelection = everyone(),
+    combine: Rule = mean,
+    channel: Channel = plain,
+    project: Project | None = None,
     trust: Trust = clipped(0.2),
     optimiser: optax.GradientTransformation = adam(clip=0.5),
     rate: Rate | float = 3e-4,
@@ -139,4 +115,4 @@ def deep_fapi_without_federated_evaluation(
         critic_minibatch=critic_minibatch, lam=lam, filter_observations=filter_observations,
         filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
-    return fedavg(own_critic(learner), participation=participation)
+    return fedavg(own_critic(learner), selection=selection, combine=combine, channel=channel, project=project)

@@ -3,14 +3,15 @@
 from typing import Literal
 
 from fedrl.aggregation.mean import mean
-from fedrl.algorithms.fedavg import Method, Project, fedavg
+from fedrl.algorithms.fedavg import fedavg
+from fedrl.algorithms.federated import Method, Project
 from fedrl.arguments import checked
 from fedrl.links.plain import plain
 from fedrl.local.ascent import steps_along
 from fedrl.local.learner import Rule
 from fedrl.local.q_learning import q_learning
 from fedrl.policies.greedy import greedy_table
-from fedrl.selection.participation import EVERYONE, Participation
+from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
 from fedrl.types import BuildPolicy, Channel
 
@@ -23,21 +24,19 @@ def fed_q_learning(
     samples: int,
     unsampled: Literal["keep", "decay"] = "keep",
     policy: BuildPolicy = greedy_table(),
-    participation: Participation = EVERYONE,
-    selection: BuildSelection | None = None,
     server_step: float = 1.0,
+    selection: BuildSelection = everyone(),
     combine: Rule = mean,
     channel: Channel = plain,
     project: Project | None = None,
 ) -> Method:
     """FedAvg of Q tables moved along sampled Bellman residuals; acts greedily, so its policy is deterministic.
 
-    `policy` says how a Q table [S, A] acts, and its `start` which Q comes first. The settings from `participation` on are
+    `policy` says how a Q table [S, A] acts, and its `start` which Q comes first. The settings from `server_step` on are
     those of `fedavg`.
     """
     direction = q_learning(samples=samples, unsampled=unsampled)
     return fedavg(
         steps_along(direction, eta=eta, local_steps=local_steps, policy=policy),
-        participation=participation, selection=selection, server_step=server_step,
-        combine=combine, channel=channel, project=project,
+        server_step=server_step, selection=selection, combine=combine, channel=channel, project=project,
     )  # fmt: skip

@@ -1,12 +1,16 @@
 """FedHAPG-M: Algorithm 2 of Wang et al. 2024."""
 
+from fedrl.aggregation.mean import mean
 from fedrl.algorithms.anchored import anchored, check_beta
-from fedrl.algorithms.fedavg import Method
+from fedrl.algorithms.federated import Method, Project
 from fedrl.arguments import checked
+from fedrl.links.plain import plain
 from fedrl.local.hapg import hapg
+from fedrl.local.learner import Rule
 from fedrl.policies.softmax import softmax_table
-from fedrl.selection.participation import EVERYONE, Participation
-from fedrl.types import BuildPolicy
+from fedrl.selection.participation import everyone
+from fedrl.selection.selection import BuildSelection
+from fedrl.types import BuildPolicy, Channel
 
 
 @checked
@@ -20,21 +24,16 @@ def fedhapg_m(
     server_step: float = 1.0,
     first_batch: int = 0,
     policy: BuildPolicy = softmax_table(),
-    participation: Participation = EVERYONE,
+    selection: BuildSelection = everyone(),
+    combine: Rule = mean,
+    channel: Channel = plain,
+    project: Project | None = None,
 ) -> Method:
-    """FedSVRPG-M with Eq. (5) for the change of the gradient.
-
-    Not FedAvg at beta = 1, for episodes are sampled under theta(alpha); only the first local step, where theta_{-1} =
-    theta_0, is FedAvg's.
-    """
+    """FedSVRPG-M with Eq. (5) for the change of the gradient. Not FedAvg at beta = 1, for episodes are sampled under
+    theta(alpha); only the first local step, where theta_{-1} = theta_0, is FedAvg's."""
     check_beta(beta)
     return anchored(
         hapg(beta=beta, horizon=horizon, batch=batch),
-        eta=eta,
-        local_steps=local_steps,
-        horizon=horizon,
-        server_step=server_step,
-        first_batch=first_batch,
-        policy=policy,
-        participation=participation,
-    )
+        eta=eta, local_steps=local_steps, horizon=horizon, server_step=server_step, first_batch=first_batch,
+        policy=policy, selection=selection, combine=combine, channel=channel, project=project,
+    )  # fmt: skip

@@ -1,6 +1,6 @@
 """S-FedPG, RS-FedPG and b-RS-FedPG: Algorithm 1 of Labbi et al. 2025.
 
-theta_0 is the `start` of the policy: `rs_fedpg(policy=softmax_table(start=...), ...)`. The settings from `participation` on
+theta_0 is the `start` of the policy: `rs_fedpg(policy=softmax_table(start=...), ...)`. The settings from `server_step` on
 are those of `fedavg`.
 """
 
@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 from fedrl.aggregation.mean import mean
 from fedrl.aggregation.projection import linf_ball
-from fedrl.algorithms.fedavg import Method, Project, fedavg
+from fedrl.algorithms.fedavg import fedavg
+from fedrl.algorithms.federated import Method, Project
 from fedrl.arguments import above, checked
 from fedrl.environments.protocol import Environment
 from fedrl.links.plain import plain
@@ -17,7 +18,7 @@ from fedrl.local.learner import Rule
 from fedrl.local.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax, bits_for
 from fedrl.policies.softmax import softmax_table
-from fedrl.selection.participation import EVERYONE, Participation
+from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
 from fedrl.theory.bit_level import projection_radius
 from fedrl.trees import Tree
@@ -32,9 +33,8 @@ def s_fedpg(
     horizon: int,
     batch: int,
     policy: BuildPolicy = softmax_table(),
-    participation: Participation = EVERYONE,
-    selection: BuildSelection | None = None,
     server_step: float = 1.0,
+    selection: BuildSelection = everyone(),
     combine: Rule = mean,
     channel: Channel = plain,
     project: Project | None = None,
@@ -42,8 +42,7 @@ def s_fedpg(
     """Federated softmax policy gradient, Eq. (6)."""
     return rs_fedpg(
         eta=eta, local_steps=local_steps, horizon=horizon, batch=batch, lam=0.0, policy=policy,
-        participation=participation, selection=selection, server_step=server_step,
-        combine=combine, channel=channel, project=project,
+        server_step=server_step, selection=selection, combine=combine, channel=channel, project=project,
     )  # fmt: skip
 
 
@@ -56,9 +55,8 @@ def rs_fedpg(
     batch: int,
     lam: float,
     policy: BuildPolicy = softmax_table(),
-    participation: Participation = EVERYONE,
-    selection: BuildSelection | None = None,
     server_step: float = 1.0,
+    selection: BuildSelection = everyone(),
     combine: Rule = mean,
     channel: Channel = plain,
     project: Project | None = None,
@@ -67,8 +65,7 @@ def rs_fedpg(
     direction = reinforce(horizon=horizon, batch=batch, lam=lam)
     return fedavg(
         steps_along(direction, eta=eta, local_steps=local_steps, policy=policy),
-        participation=participation, selection=selection, server_step=server_step,
-        combine=combine, channel=channel, project=project,
+        server_step=server_step, selection=selection, combine=combine, channel=channel, project=project,
     )  # fmt: skip
 
 
@@ -83,16 +80,17 @@ def b_rs_fedpg(
     radius: float | None = None,
     bit_discount: float | None = None,
     policy: BuildPolicy = bit_softmax(),
-    participation: Participation = EVERYONE,
-    selection: BuildSelection | None = None,
     server_step: float = 1.0,
+    selection: BuildSelection = everyone(),
     combine: Rule = mean,
     channel: Channel = plain,
+    project: Project | None = None,
 ) -> Method:
     """Bit-level softmax with bit-entropy regularisation, Eq. (10), projected after each round.
 
     `radius` of the l-infinity ball is R_b(lam) of App. F.2 unless given; the published code projects nowhere, which is
-    radius = inf. With two actions and an infinite radius this is RS-FedPG. `policy` must be bit-level, as `bit_softmax` is.
+    radius = inf. With two actions and an infinite radius this is RS-FedPG. `policy` must be bit-level, as `bit_softmax` is;
+    `project` confines further what the ball has confined.
     """
     if radius is None:
         above(0, "R_b(lam) is infinite without regularisation: give radius=math.inf", lam=lam)
@@ -105,11 +103,12 @@ def b_rs_fedpg(
                 f"b_rs_fedpg wants a bit-level policy, one decision for each of the {bits_for(acting.actions)} bits of an "
                 f"action; got one with {acting.decisions} for {acting.actions} actions; use bit_softmax(start=…) or rs_fedpg"
             )
-        return linf_ball(projection_radius(lam, environment.gamma, acting.decisions) if radius is None else radius)
+        inside = linf_ball(projection_radius(lam, environment.gamma, acting.decisions) if radius is None else radius)
+        further = project(environment, acting) if project else None
+        return (lambda theta: further(inside(theta))) if further else inside
 
     direction = reinforce(horizon=horizon, batch=batch, lam=lam, bit_discount=bit_discount)
     return fedavg(
         steps_along(direction, eta=eta, local_steps=local_steps, policy=policy),
-        participation=participation, selection=selection, server_step=server_step,
-        combine=combine, channel=channel, project=ball,
+        server_step=server_step, selection=selection, combine=combine, channel=channel, project=ball,
     )  # fmt: skip

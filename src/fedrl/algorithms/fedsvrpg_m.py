@@ -1,12 +1,16 @@
 """FedSVRPG-M: Algorithm 1 of Wang et al. 2024."""
 
+from fedrl.aggregation.mean import mean
 from fedrl.algorithms.anchored import anchored, check_beta
-from fedrl.algorithms.fedavg import Method
+from fedrl.algorithms.federated import Method, Project
 from fedrl.arguments import checked
+from fedrl.links.plain import plain
+from fedrl.local.learner import Rule
 from fedrl.local.svrpg import svrpg
 from fedrl.policies.softmax import softmax_table
-from fedrl.selection.participation import EVERYONE, Participation
-from fedrl.types import BuildPolicy
+from fedrl.selection.participation import everyone
+from fedrl.selection.selection import BuildSelection
+from fedrl.types import BuildPolicy, Channel
 
 
 @checked
@@ -21,20 +25,15 @@ def fedsvrpg_m(
     first_batch: int = 0,
     corrected: bool = True,
     policy: BuildPolicy = softmax_table(),
-    participation: Participation = EVERYONE,
+    selection: BuildSelection = everyone(),
+    combine: Rule = mean,
+    channel: Channel = plain,
+    project: Project | None = None,
 ) -> Method:
-    """Clients follow Eq. (4); with beta = 1 and `server_step` = 1 this is FedAvg.
-
-    corrected=False is heavy-ball momentum instead of Eq. (4).
-    """
+    """Clients follow Eq. (4); with beta = 1 and `server_step` = 1 this is FedAvg. corrected=False: heavy-ball momentum."""
     check_beta(beta)
     return anchored(
         svrpg(beta=beta, horizon=horizon, batch=batch, corrected=corrected),
-        eta=eta,
-        local_steps=local_steps,
-        horizon=horizon,
-        server_step=server_step,
-        first_batch=first_batch,
-        policy=policy,
-        participation=participation,
-    )
+        eta=eta, local_steps=local_steps, horizon=horizon, server_step=server_step, first_batch=first_batch,
+        policy=policy, selection=selection, combine=combine, channel=channel, project=project,
+    )  # fmt: skip

@@ -16,11 +16,11 @@ from fedrl import keys
 from fedrl.cli import output
 from fedrl.cli.errors import STOPPED
 from fedrl.cli.progress import PAUSE, clock_time
-from fedrl.recipes import finished, running
+from fedrl.experiments import orders, outcomes, restore
+from fedrl.experiments.orders import Order
+from fedrl.experiments.recipe import Arm, RecipeError
 from fedrl.recipes.fedagent import _study
 from fedrl.recipes.fedagent._config import Config
-from fedrl.recipes.recipe import Arm, RecipeError
-from fedrl.recipes.running import Order
 from fedrl.records import checkpoint
 from fedrl.trees import Tree
 
@@ -38,7 +38,7 @@ class Agent(NamedTuple):
 def learnt(order: Order, path: Path, wanted: str | None) -> Agent:
     """The agent that the arm `wanted` (None: the first) ended with."""
     name, arm, study = _asked(order, wanted)
-    it = finished.load(order, path, name, arm)
+    it = restore.load(order, path, name, arm)
     return Agent(name, study, it.algorithm.answer(_first(it.state.server)), arm.rounds, arm.rounds)
 
 
@@ -49,8 +49,8 @@ def newest(order: Order, path: Path, wanted: str | None, *, before: bool) -> Age
     if before:
         server = algorithm.init(keys.of(jax.random.key(order.seed), "init"))
         return Agent(name, study, algorithm.answer(server), 0, arm.rounds)
-    place = running.arm_folder(path, name) / "checkpoint"
-    found, damaged = checkpoint.newest(place, finished.like(arm, algorithm, order.seeds))
+    place = outcomes.arm_folder(path, name) / "checkpoint"
+    found, damaged = checkpoint.newest(place, restore.like(arm, algorithm, order.seeds))
     if found is None:
         why = f" ({damaged[0]})" if damaged else ""
         raise RecipeError(
@@ -66,7 +66,7 @@ def is_language(order: Order) -> bool:
 
 def _asked(order: Order, wanted: str | None) -> tuple[str, Arm, _study.Study]:
     study = _study.Study(order.config)  # says what to install where the extra is missing
-    arms = finished.arms(order, wanted)
+    arms = restore.arms(order, wanted)
     if not arms:
         raise RecipeError(f"{order.recipe} trains no agents; pass a run of another recipe, such as fedagent/quickstart")
     return *next(iter(arms.items())), study
@@ -77,7 +77,7 @@ def _first(stack: Tree) -> Tree:
 
 
 def label(path: Path, *, arm: str | None, episodes: int, before: bool, out: Path | None) -> int:
-    order = running.from_toml(path)
+    order = orders.from_toml(path)
     path = path.parent if path.is_file() else path
     if not is_language(order):
         raise RecipeError(

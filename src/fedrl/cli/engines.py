@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from fedrl.engines.engine import Engine, Play
 from fedrl.environments.protocol import Host
-from fedrl.faults import Faults
+from fedrl.experiments.recipe import RecipeError
+from fedrl.faults import STOP, Faults
 from fedrl.federation import Federation
-from fedrl.recipes.recipe import RecipeError
 from fedrl.types import Algorithm, Exchange
 
 KNOCKING = 10.0  # seconds a Ray cluster has to answer
@@ -51,7 +51,9 @@ def _fused(choice: Choice) -> Engine:
 
     build = fused("vmap" if choice.name == "vmap" else "map")
 
-    def checked(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int, faults: Faults) -> Play:
+    def checked(
+        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, faults: Faults = STOP, /
+    ) -> Play:
         if isinstance(federation.environment, Host):
             raise RecipeError(
                 f"--engine {choice.name} compiles everything, and this recipe's clients are simulators that cannot be; "
@@ -82,7 +84,9 @@ def _ray(choice: Choice) -> Engine:
     except ImportError as error:
         raise RecipeError(str(error)) from None
 
-    def reached(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int, faults: Faults) -> Play:
+    def reached(
+        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, faults: Faults = STOP, /
+    ) -> Play:
         try:
             _knock(choice.address)
             return build(algorithm, federation, measure, every, faults)
@@ -105,7 +109,9 @@ def _flower(choice: Choice) -> Engine:
 
     build = one_at_a_time()
 
-    def looked_at(algorithm: Algorithm, federation: Federation, measure: Exchange, every: int, faults: Faults) -> Play:
+    def looked_at(
+        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, faults: Faults = STOP, /
+    ) -> Play:
         refuse_lock_step(algorithm)
         return build(algorithm, federation, measure, every)  # its deadline, if any, is kept where it is played
 

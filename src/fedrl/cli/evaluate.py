@@ -10,10 +10,10 @@ import numpy as np
 from fedrl import keys
 from fedrl.cli import agents, evaluated_agents, output
 from fedrl.environments import finite
+from fedrl.experiments import orders, restore
+from fedrl.experiments.recipe import RecipeError
+from fedrl.experiments.restore import TrainedArm
 from fedrl.plots import clients as dots
-from fedrl.recipes import finished, running
-from fedrl.recipes.finished import Finished
-from fedrl.recipes.recipe import RecipeError
 from fedrl.records.measure import exact_return, sampled_return
 
 EPISODES = 20  # of each client, where nobody says
@@ -27,9 +27,9 @@ def evaluate(
 ) -> None:
     if episodes is not None and episodes < 1:
         raise RecipeError(f"--episodes wants a whole number of at least 1, got {episodes}; try --episodes {EPISODES}")
-    order = running.from_toml(path)
+    order = orders.from_toml(path)
     path = path.parent if path.is_file() else path
-    loaded = {name: finished.load(order, path, name, it) for name, it in finished.arms(order, arm).items()}
+    loaded = {name: restore.load(order, path, name, it) for name, it in restore.arms(order, arm).items()}
     if agents.is_language(order) and deterministic:
         raise RecipeError(
             "--deterministic takes the most likely action, and language agents choose texts word by word; leave it out"
@@ -70,7 +70,7 @@ def evaluate(
     output.say(console, f"\nwritten  {file}\nfigure   {figure}")
 
 
-def returns(it: Finished, episodes: int, seed: int, deterministic: bool = False) -> np.ndarray:
+def returns(it: TrainedArm, episodes: int, seed: int, deterministic: bool = False) -> np.ndarray:
     """[seeds, clients], measured by the arm's own engine with draws at an address of their own."""
     arm, algorithm, state = it
     measure = (
@@ -83,11 +83,11 @@ def returns(it: Finished, episodes: int, seed: int, deterministic: bool = False)
         return np.asarray(jax.device_get(play.measure(state._replace(key=fresh)))["measure/returns"], np.float64)
 
 
-def is_exact(it: Finished) -> bool:
+def is_exact(it: TrainedArm) -> bool:
     return isinstance(jax.eval_shape(it.arm.federation.example), finite.MDP)
 
 
-def how(it: Finished, episodes: int, deterministic: bool = False) -> str:
+def how(it: TrainedArm, episodes: int, deterministic: bool = False) -> str:
     way = EXACT if is_exact(it) else SAMPLED.format(episodes=episodes)
     return f"{way}; always the most likely action" if deterministic else way
 

@@ -9,15 +9,17 @@ import numpy as np
 
 from fedrl import keys
 from fedrl.cli import output
-from fedrl.recipes import judging
-from fedrl.recipes.finished import Finished
-from fedrl.recipes.running import Order
+from fedrl.experiments import judge
+from fedrl.experiments.orders import Order
+from fedrl.experiments.restore import TrainedArm
 
 HOW = "share of the held-out tasks that are won, each played {episodes} with other draws than in training"
 RATES = ("return", "score")  # in the log; readers see the first as success
 
 
-def evaluate(order: Order, path: Path, loaded: dict[str, Finished], *, episodes: int, seed: int, as_json: bool) -> None:
+def evaluate(
+    order: Order, path: Path, loaded: dict[str, TrainedArm], *, episodes: int, seed: int, as_json: bool
+) -> None:
     console = output.screen(stderr=as_json)
     found: dict[str, dict[str, np.ndarray]] = {}
     for name, it in loaded.items():
@@ -43,7 +45,7 @@ def evaluate(order: Order, path: Path, loaded: dict[str, Finished], *, episodes:
     output.say(console, f"\nwritten  {file}")
 
 
-def rates(it: Finished, episodes: int, seed: int) -> dict[str, np.ndarray]:
+def rates(it: TrainedArm, episodes: int, seed: int) -> dict[str, np.ndarray]:
     """Success, score and success by type, each [seeds], measured as the arm is while it trains, but at another address."""
     arm, algorithm, state = it
     assert arm.measure is not None
@@ -59,5 +61,5 @@ def rates(it: Finished, episodes: int, seed: int) -> dict[str, np.ndarray]:
 
 
 def _summary(values: np.ndarray) -> dict[str, Any]:
-    mean, error = judging.mean_se(values)
+    mean, error = judge.mean_se(values)
     return {"mean": mean, "se": error if len(values) > 1 else None, "by_seed": values}

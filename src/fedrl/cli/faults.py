@@ -3,8 +3,8 @@
 import difflib
 from typing import Any, NamedTuple
 
+from fedrl.experiments.recipe import RecipeError
 from fedrl.faults import STOP, Faults, leave_out, stop
-from fedrl.recipes.recipe import RecipeError
 
 WORDS = ("stop", "leave-out")
 

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import tomli_w
 
 from fedrl.cli.faults import FaultChoice
-from fedrl.recipes.recipe import RecipeError
-from fedrl.recipes.running import Order
+from fedrl.experiments.orders import Order
+from fedrl.experiments.recipe import RecipeError
 
 PATIENCE = 120.0  # seconds for which a client may be without a node before the run ends
 LOOPBACK = re.compile(r"(127(\.\d+){3}|localhost|\[::1\]):\d+")

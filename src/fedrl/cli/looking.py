@@ -3,23 +3,22 @@
 from pathlib import Path
 
 from fedrl.cli import output, reading
+from fedrl.experiments import experiment, find, orders
 from fedrl.plots import curves, files
-from fedrl.recipes import recipe as recipes
-from fedrl.recipes import running
 from fedrl.records.folder import RunFolder
 from fedrl.records.rows import Row
 
 
 def verify(path: Path, *, as_json: bool) -> None:
-    order = running.from_toml(path)
+    order = orders.from_toml(path)
     path = path.parent if path.is_file() else path
-    claims = running.verify(order, path)
+    claims = experiment.verify(order, path)
     if as_json:
         found = [claim._asdict() for claim in claims]
         output.emit({"run": path, "recipe": order.recipe, "claims": found, "verdict": path / "verdict.json"})
         return
     console = output.screen()
-    output.say(console, f"{order.recipe} ({recipes.load(order.recipe).PAPER}), from {path}\n", "bold")
+    output.say(console, f"{order.recipe} ({find.recipe(order.recipe).paper}), from {path}\n", "bold")
     output.claims(console, claims, numbers=True)
     output.say(console, f"\nwritten  {path / 'verdict.json'}")
 
@@ -33,7 +32,7 @@ def plot(paths: list[Path], out: Path | None) -> None:
 def _own(path: Path) -> list[Path]:
     """The recipe's own figures once it is finished; before that, and for other folders, the curves so far."""
     if RunFolder(path).finished:
-        return running.draw(running.from_toml(path), path)
+        return experiment.draw(orders.from_toml(path), path)
     return [curves.draw(reading.logs(path), path / "figures" / "return.png", title=path.resolve().name)]
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedrl.recipes.recipe import Claim
+from fedrl.experiments.recipe import Claim
 from fedrl.records.tensors import write_atomically
 
 MARKS = {"holds": ("✓", "green"), "does not hold": ("✗", "red"), "undecided": ("?", "yellow")}

@@ -14,11 +14,11 @@ from fedrl.cli import agents, output, traffic_played
 from fedrl.environments.cart_pole import SECONDS, CartPole
 from fedrl.environments.mountain_car import MountainCar
 from fedrl.environments.protocol import Environment, Host, Simulator
+from fedrl.experiments import orders, restore
+from fedrl.experiments.recipe import RecipeError
+from fedrl.experiments.restore import TrainedArm
 from fedrl.plots import clip, mujoco_scene, scenes
 from fedrl.plots.clip import Episode
-from fedrl.recipes import finished, running
-from fedrl.recipes.finished import Finished
-from fedrl.recipes.recipe import RecipeError
 from fedrl.rollouts import host
 from fedrl.rollouts.episodes import Trajectory, sampler
 from fedrl.trees import Tree
@@ -30,14 +30,14 @@ CAR_SECONDS = 1 / 30  # a step of mountain car has no length of its own; Gymnasi
 
 def play(path: Path, client: int, out: Path | None, *, arm: str | None, seed: int, steps: int | None) -> None:
     mujoco_scene.prepare()
-    order = running.from_toml(path)
+    order = orders.from_toml(path)
     if agents.is_language(order):
         raise RecipeError(f"{path} is a run of language agents, whose episodes are read, not drawn; give --task 0")
     if out is not None and out.suffix.lower() != ".gif":
         raise RecipeError(f"a clip wants a name that ends in .gif, got {out}; try {out}.gif")
     path = path.parent if path.is_file() else path
-    name, asked = next(iter(finished.arms(order, arm).items()))
-    it = finished.load(order, path, name, asked)
+    name, asked = next(iter(restore.arms(order, arm).items()))
+    it = restore.load(order, path, name, asked)
     count = asked.federation.count
     if not 0 <= client < count:
         raise RecipeError(f"there is no client {client}; {order.recipe} has {count}, from 0 to {count - 1}")
@@ -59,7 +59,7 @@ def play(path: Path, client: int, out: Path | None, *, arm: str | None, seed: in
     output.say(console, f"\nclip     {target} ({len(shown.steps)} frames, {pace})")
 
 
-def meet(it: Finished, client: int) -> tuple[Client, str]:
+def meet(it: TrainedArm, client: int) -> tuple[Client, str]:
     """The client in the run's first seed, and those parameters of its world in which clients differ."""
     federation = it.arm.federation
     clients = jax.tree.map(lambda x: x[0], it.state.clients)
@@ -74,7 +74,7 @@ def meet(it: Finished, client: int) -> tuple[Client, str]:
     return who, ", ".join(differing)
 
 
-def act(it: Finished, client: Client, seed: int, steps: int | None) -> Episode:
+def act(it: TrainedArm, client: Client, seed: int, steps: int | None) -> Episode:
     """One episode in the client's own environment, with the parameters this client acts with; of all in one they share."""
     algorithm, environment = it.algorithm, it.arm.federation.environment
     if environment.agents and (episode := traffic_played.act(it, int(client.id), seed, steps)):
@@ -121,7 +121,7 @@ class Watched:
         self.simulator.close()
 
 
-def _act_in_mujoco(environment: Host, it: Finished, theta: Tree, client: Client, key: Any, horizon: int) -> Episode:
+def _act_in_mujoco(environment: Host, it: TrainedArm, theta: Tree, client: Client, key: Any, horizon: int) -> Episode:
     opened: list[Watched] = []
 
     def open_watched(client_id: int, world: Any, copies: int) -> Simulator:

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from fedrl.cli import output
-from fedrl.recipes.running import Watch
+from fedrl.experiments.experiment import Watch
 from fedrl.records.rows import Row
 
 BLOCKS = "▁▂▃▄▅▆▇█"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedrl.recipes import running
+from fedrl.experiments import experiment, orders, outcomes
 from fedrl.records import log
 from fedrl.records.folder import RunFolderError, is_trained, read_config
 from fedrl.records.rows import Row
@@ -13,7 +13,7 @@ from fedrl.records.rows import Row
 def logs(path: Path) -> dict[str, list[Row]]:
     """The log of every arm that has measured something, also of a run that is not finished."""
     if _of_recipe(path):
-        places = {arm: running.arm_folder(path, arm) / "log.jsonl" for arm in running.check(running.from_toml(path))}
+        places = {arm: outcomes.arm_folder(path, arm) / "log.jsonl" for arm in experiment.check(orders.from_toml(path))}
     else:
         places = {"": _lone(path) / "log.jsonl"}
     found = {arm: log.read(place) for arm, place in places.items() if place.exists()}
@@ -26,8 +26,8 @@ def logs(path: Path) -> dict[str, list[Row]]:
 def finals(path: Path) -> dict[str, np.ndarray]:
     """Final return of every seed of every arm [seeds]; the run must be finished."""
     if _of_recipe(path):
-        return {arm: outcome.final() for arm, outcome in running.outcomes(running.from_toml(path), path).items()}
-    return {"": running.outcome(_lone(path)).final()}
+        return {arm: outcome.final() for arm, outcome in outcomes.of_run(orders.from_toml(path), path).items()}
+    return {"": outcomes.of_arm(_lone(path)).final()}
 
 
 def names(paths: list[Path]) -> list[str]:

@@ -1,16 +1,16 @@
 """`fedrl recipes`."""
 
 from fedrl.cli import output
-from fedrl.recipes import recipe as recipes
+from fedrl.experiments import find
 
 
 def list_all(as_json: bool) -> None:
-    found = [(name, recipes.load(name)) for name in recipes.names()]
+    found = [(name, find.recipe(name)) for name in find.names()]
     if as_json:
         facts = ("paper", "shows", "minutes", "seeds")
-        output.emit([{"name": name} | {fact: getattr(it, fact.upper()) for fact in facts} for name, it in found])
+        output.emit([{"name": name} | {fact: getattr(it, fact) for fact in facts} for name, it in found])
         return
-    rows = [(name, it.PAPER, it.SHOWS, duration(it.MINUTES)) for name, it in found]
+    rows = [(name, it.paper, it.shows, duration(it.minutes)) for name, it in found]
     console = output.screen()
     console.print(output.table(("recipe", "paper", "what it shows", "takes about"), rows, left=4))
     output.say(console, f"\nNext: fedrl run {found[0][0]}", "dim")

@@ -10,10 +10,10 @@ from fedrl.cli import engines, faults, flower, output, progress
 from fedrl.cli.errors import STOPPED
 from fedrl.cli.faults import FaultChoice
 from fedrl.cli.recipes import duration
-from fedrl.recipes import recipe as recipes
-from fedrl.recipes import running
-from fedrl.recipes.recipe import Claim, Outcome, RecipeError
-from fedrl.recipes.running import Order
+from fedrl.experiments import experiment, find, orders
+from fedrl.experiments.orders import Order
+from fedrl.experiments.outcomes import of_run
+from fedrl.experiments.recipe import Claim, Outcome, RecipeError
 from fedrl.records import folder as folders
 from fedrl.records.rows import worst
 
@@ -36,7 +36,7 @@ class Request(NamedTuple):
 
 def carry_out(request: Request, *, as_json: bool) -> int:
     order, engine, rule = decide(request), engines.engine(request.engine), faults.rule(request.faults)
-    arms = running.check(order, engine, rule)  # before there is a folder, so that a bad setting leaves nothing behind
+    arms = experiment.check(order, engine, rule)  # before there is a folder, so a bad setting leaves nothing behind
     path = place(request, order)
     console = output.screen(stderr=as_json)
 
@@ -58,12 +58,12 @@ def carry_out(request: Request, *, as_json: bool) -> int:
             with folders.claim(path, order.plain(), request.resume) as folder:
                 announce(console, order, path)
                 with progress.shown(console, arms, order.seeds) as watch:
-                    running.run(order, folder, engine=engine, watch=watch, warn=warn, faults=rule)
+                    experiment.run(order, folder, engine=engine, watch=watch, warn=warn, faults=rule)
     except KeyboardInterrupt:
         command = resume_command(path, request.engine, order, request.faults)
         output.say(output.screen(stderr=True), f"Stopped; nothing is lost. Go on with: {command}")
         return STOPPED
-    outcomes, claims = running.outcomes(order, path), running.claims(order, path)
+    outcomes, claims = of_run(order, path), experiment.claims(order, path)
     if as_json:
         output.emit(as_object(order, path, outcomes, claims))
     else:
@@ -75,7 +75,7 @@ def decide(request: Request) -> Order:
     settings = dict(_pair(text) for text in request.settings)
     source = _source(request)
     if source is None:
-        return running.order(
+        return orders.order(
             request.recipe or "quickstart",
             paper=request.paper,
             overrides=settings,
@@ -84,9 +84,9 @@ def decide(request: Request) -> Order:
         )
     if request.paper:
         raise RecipeError(f"--paper wants a recipe's name, and {source} has its size decided; drop one of the two")
-    base = running.from_toml(source)
+    base = orders.from_toml(source)
     seed, seeds = request.seed, request.seeds
-    return running.order(
+    return orders.order(
         base.recipe,
         overrides=base.plain()["config"] | settings,
         seed=base.seed if seed is None else seed,
@@ -142,7 +142,7 @@ def resume_command(
 
 def _spelled_out(order: Order) -> list[str]:
     """The words that order the same again."""
-    usual = order._replace(config=recipes.load(order.recipe).Config()).plain()["config"]
+    usual = order._replace(config=find.recipe(order.recipe).config()).plain()["config"]
     changed = {key: value for key, value in order.plain()["config"].items() if value != usual[key]}
     texts = {key: ",".join(map(str, value)) if isinstance(value, list) else value for key, value in changed.items()}
     settings = [word for key, text in texts.items() for word in ("--set", f"{key}={text}")]
@@ -150,10 +150,10 @@ def _spelled_out(order: Order) -> list[str]:
 
 
 def announce(console: Console, order: Order, path: Path) -> None:
-    module = recipes.load(order.recipe)
-    output.say(console, f"{order.recipe}: {module.SHOWS}", "bold")
-    usual = order.config == module.Config() and order.seeds == module.SEEDS
-    time = f", about {duration(module.MINUTES)}" if usual else ""
+    recipe = find.recipe(order.recipe)
+    output.say(console, f"{order.recipe}: {recipe.shows}", "bold")
+    usual = order.config == recipe.config() and order.seeds == recipe.seeds
+    time = f", about {duration(recipe.minutes)}" if usual else ""
     output.say(console, f"{order.seeds} seeds from {order.seed} on{time}; files go to {path}\n", "dim")
 
 

@@ -11,11 +11,11 @@ from fedrl import keys
 from fedrl.environments import figure_eight
 from fedrl.environments.figure_eight_following import ROUND, SECONDS
 from fedrl.environments.protocol import Environment, Host
+from fedrl.experiments.restore import TrainedArm
 from fedrl.keys import Key
 from fedrl.plots import figure_eight_road, roads_scene
 from fedrl.plots.clip import Episode
 from fedrl.plots.roads_scene import HUMAN, LEARNING, OWN
-from fedrl.recipes.finished import Finished
 from fedrl.rollouts import host
 from fedrl.rollouts.episodes import Trajectory
 from fedrl.rollouts.host_meetings import Epoch, host_meeting
@@ -44,7 +44,7 @@ class Drive(NamedTuple):
     seconds: float  # that a step takes
 
 
-def act(it: Finished, client: int, seed: int, steps: int | None) -> Episode | None:
+def act(it: TrainedArm, client: int, seed: int, steps: int | None) -> Episode | None:
     """The beginning of an epoch, `steps` long if that is said; None if it is not of traffic."""
     federation, key = it.arm.federation, keys.of(it.state.key[0], "play", seed)
     ids = jnp.arange(federation.count, dtype=jnp.int32)
@@ -64,7 +64,7 @@ def act(it: Finished, client: int, seed: int, steps: int | None) -> Episode | No
     return Episode(drive.vehicles, drive.rewards, scene, drive.seconds, said, size)
 
 
-def _in_arrays(it: Finished, theta: Tree, clients: Client, key: Key, client: int, steps: int | None) -> Drive:
+def _in_arrays(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: int, steps: int | None) -> Drive:
     """Agents are shown the whole road, but act on what is theirs."""
     environment, policy = it.arm.federation.environment, it.algorithm.policy
     assert isinstance(environment, Environment)
@@ -94,7 +94,7 @@ def _in_arrays(it: Finished, theta: Tree, clients: Client, key: Key, client: int
     return Drive(figure_eight_road.lanes(), vehicles, speed.mean(axis=1), seen.reward, SECONDS)
 
 
-def _in_sumo(it: Finished, theta: Tree, clients: Client, key: Key, client: int, steps: int | None) -> Drive | None:
+def _in_sumo(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: int, steps: int | None) -> Drive | None:
     environment = it.arm.federation.environment
     assert isinstance(environment, Host)
     stage: Any = environment.open(0, _first(jax.tree.map(np.asarray, clients.world)), 1)

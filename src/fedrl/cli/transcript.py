@@ -8,8 +8,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from fedrl.cli import agents, output
-from fedrl.recipes import running
-from fedrl.recipes.recipe import RecipeError
+from fedrl.experiments import orders
+from fedrl.experiments.recipe import RecipeError
 from fedrl.records.tensors import write_atomically
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ COLOURS = {"says and does": "bold cyan", "says": "cyan", "does": "bold cyan"}
 
 
 def play(path: Path, task: int, out: Path | None, *, arm: str | None, seed: int) -> None:
-    order = running.from_toml(path)
+    order = orders.from_toml(path)
     path = path.parent if path.is_file() else path
     if not agents.is_language(order):
         raise RecipeError(

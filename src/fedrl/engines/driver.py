@@ -1,170 +1,117 @@
-"""The loop that `one_at_a_time`, `processes`, `ray` and `flower` share: all of a run but where clients do their work.
+"""What `one_at_a_time`, `processes`, `ray` and `flower` share: all of a run except where clients do their work.
 
-The seeds of a run go from exchange to exchange together, so that workers without work in one seed have some in another.
+The seeds of a run go from exchange to exchange together, so that workers idle in one seed find work in another.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
-from jax import Array
 
-from fedrl import keys, lock_step
-from fedrl.admission import Heard, ask
-from fedrl.engines import client_work
-from fedrl.engines.engine import Engine, Play, State, blank
-from fedrl.engines.gathering import Answers, Asked, gather
-from fedrl.engines.step_by_step import step_by_step
+from fedrl import keys
+from fedrl.core import shapes
+from fedrl.core.admission import ExchangeResult
+from fedrl.core.round import Executor, Player, State, WorkRequest, play, server_half
+from fedrl.engines.engine import Engine, Play, unmeasured
+from fedrl.engines.fault_log import FaultLog, Tell
+from fedrl.engines.lock_step_executor import lock_step_executors
 from fedrl.faults import STOP, Faults
 from fedrl.federation import Federation
-from fedrl.keys import Key
 from fedrl.records.left_out import check
-from fedrl.round import take_in
-from fedrl.trees import Tree, row, stacked, unstacked
-from fedrl.types import Algorithm, Cohort, Exchange, Metrics, Server
+from fedrl.trees import stacked, unstacked
+from fedrl.types import Algorithm, Exchange, Metrics
+
+MOST_ROUNDS = 8  # per call
 
 
-class Crew(NamedTuple):
-    """Those who do the clients' work of one run."""
+class ClientExecutor(NamedTuple):
+    """Does the clients' work of one run."""
 
-    perform: Callable[[Exchange, Sequence[Asked]], Sequence[Answers]]  # the answers of every seed
+    execute: Executor
     close: Callable[[], None] = lambda: None
 
 
-Hire = Callable[[tuple[Exchange, ...], Faults], Crew]
+MakeExecutor = Callable[[tuple[Exchange, ...], Faults, Tell], ClientExecutor]
 
 
-def driven(hire: Hire) -> Engine:
-    """The engine whose client work is done by the crew that `hire` finds for a run's exchanges."""
+def driven(make_executor: MakeExecutor) -> Engine:
+    """The engine whose clients' work is done by what `make_executor` returns for a run's exchanges."""
 
     def build(
-        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, faults: Faults = STOP
+        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, faults: Faults = STOP, /
     ) -> Play:
-        shared = federation.shared()
-        exchanges = (*algorithm.opening, *algorithm.exchanges, measure)
-        crew = hire(exchanges, faults)
-        halves = {e.name: _compile(e, faults) for e in exchanges}
-        in_step = {e.name: step_by_step(e, faults) for e in exchanges if lock_step.needed(e)}
-        rows_of = jax.jit(lambda clients, ids: federation.rows(shared, clients, ids))
-        create = jax.jit(algorithm.init)
-        enrol = jax.jit(lambda key: federation.enrol(shared, key, algorithm))
-        unmeasured = _unmeasured(measure, federation, shared, faults)
-        likes: dict[str, Tree] = {}  # exchange -> shapes of one client's answer
-        told: dict[tuple[str, int, int, int], str] = {}  # exchange, round, seed, client -> what was said of its fault
-        where = {"seed": 0, "round": 0}  # the first seed, and the round that is played
-
-        def explain(exchange: str, round: int, seed: int, client: int) -> str:
-            return told.get((exchange, round, seed, client), "")
-
-        def tell(exchange: str, seed: int, client: int, text: str) -> None:
-            told[exchange, where["round"], seed, client] = text
-
-        def choose(exchange: Exchange, state: State, key: Key) -> tuple[Cohort, Asked]:
-            key = keys.of(key, exchange.name)
-            chosen, cohort = halves[exchange.name][0](state.server, state.clients.faults, keys.of(key, "choose"))
-            return chosen, Asked(state.key, state.server, rows_of(state.clients, cohort.ids), cohort, key)
-
-        def like(exchange: Exchange, asked: Asked) -> Tree:
-            if exchange.name not in likes:
-                _, server, rows, cohort, key = asked
-                likes[exchange.name] = client_work.shapes(exchange, server, row(rows, 0), cohort, cohort.ids[0], key)
-            return likes[exchange.name]
-
-        def answered(exchange: Exchange, states: list[State], asked: list[Asked]) -> list[Heard]:
-            scenes = [state.clients.scene for state in states]
-            if exchange.name in in_step:
-                meet = in_step[exchange.name]
-                came = enumerate(zip(asked, scenes, strict=True))
-                return [meet(a, scene, partial(tell, exchange.name, seed)) for seed, (a, scene) in came]
-            answers = enumerate(zip(asked, crew.perform(exchange, asked), scenes, strict=True))
-            return [
-                gather(exchange, a, answer, like(exchange, a), scene, faults, partial(tell, exchange.name, seed))
-                for seed, (a, answer, scene) in answers
-            ]
-
-        def exchange_all(exchange: Exchange, states: list[State], *at: Any) -> tuple[list[State], list[Metrics]]:
-            """One exchange of every seed; its randomness is at the address `at` under the seed's key."""
-            chosen = [choose(exchange, state, keys.of(state.key, *at) if at else state.key) for state in states]
-            heard = answered(exchange, states, [asked for _, asked in chosen])
-            ends = []
-            for state, (cohort, asked), came in zip(states, chosen, heard, strict=True):
-                server, clients, seen = halves[exchange.name][1](
-                    state.server, state.clients, cohort, asked.cohort, came, asked.key
-                )
-                ends.append((State(state.key, server, clients), seen))
-            # at once, so that nobody works on in a round that must not count
-            check(faults, where["round"], stacked([seen for _, seen in ends]), where["seed"], explain)
-            return [state for state, _ in ends], [seen for _, seen in ends]
-
-        def one_after_the_other(
-            exchanges: tuple[Exchange, ...], states: list[State], *at: Any
-        ) -> tuple[list[State], list[Metrics]]:
-            metrics: list[Metrics] = [{} for _ in states]
-            for exchange in exchanges:
-                states, seen = exchange_all(exchange, states, *at)
-                metrics = _joined(metrics, seen)
-            return states, metrics
-
-        def init(seeds: Sequence[int]) -> tuple[State, Metrics]:
-            where["seed"], where["round"] = seeds[0], 0
-            begun = [keys.of_seed(seed) for seed in seeds]
-            states = [State(key, create(keys.of(key, "init")), enrol(key)) for key in begun]
-            return _stacks(*one_after_the_other(algorithm.opening, states, "opening"))
-
-        def one_round(states: list[State], number: int) -> tuple[list[State], list[Metrics]]:
-            where["round"] = number + 1
-            states, metrics = one_after_the_other(algorithm.exchanges, states, "round", number)
-            due = (number + 1) % every == 0
-            seen = exchange_all(measure, states)[1] if due else [unmeasured(state) for state in states]
-            return states, _joined(metrics, seen)
-
-        def advance(state: State, first: int, rounds: int) -> tuple[State, Metrics]:
-            states, seen = unstacked(state), []
-            told.clear()  # what was said in rounds before is in the log
-            for number in range(first, first + rounds):
-                states, metrics = one_round(states, number)
-                seen.append(metrics)
-            return _stacks(states, [stacked(list(of_one)) for of_one in zip(*seen, strict=True)])
-
+        run = _Run(algorithm, federation, measure, every, faults, make_executor)
         return Play(
-            init=init,
-            advance=advance,
-            measure=lambda state: stacked(exchange_all(measure, unstacked(state))[1]),
-            most=8,
-            close=crew.close,
-            explain=explain,
+            init=run.init,
+            advance=run.advance,
+            measure=run.measure,
+            most=MOST_ROUNDS,
+            close=run.executor.close,
+            explain=run.fault_log.explain,
         )
 
     return build
 
 
-def _joined(some: list[Metrics], more: list[Metrics]) -> list[Metrics]:
-    return [one | other for one, other in zip(some, more, strict=True)]
+class _Run:
+    """One run: its server's halves, each compiled on its own, and the executor of its clients' work."""
 
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        federation: Federation,
+        measure: Exchange,
+        every: int,
+        faults: Faults,
+        make_executor: MakeExecutor,
+    ):
+        self.algorithm, self.evaluation, self.every, self.faults = algorithm, measure, every, faults
+        exchanges = (*algorithm.opening, *algorithm.exchanges, measure)
+        shared = federation.shared()
+        self.fault_log = FaultLog()
+        self.executor = make_executor(exchanges, faults, self.fault_log.tell)
+        self.in_lock_step = lock_step_executors(exchanges, faults, self.fault_log.tell)
+        rows = partial(federation.rows, shared)
+        halves = {exchange.name: server_half(exchange, rows, faults, jax.jit) for exchange in exchanges}
+        self.player = Player(halves, self._execute, self._inspect)
+        self.blank: Metrics | None = None  # the metrics of a round that is not measured
+        self.create = jax.jit(algorithm.init)
+        self.enrol = jax.jit(lambda key: federation.enrol(shared, key, algorithm))
 
-def _stacks(states: list[State], metrics: list[Metrics]) -> tuple[State, Metrics]:
-    return stacked(states), stacked(metrics)
+    def _execute(self, exchange: Exchange, requests: Sequence[WorkRequest], /) -> Sequence[ExchangeResult]:
+        return self.in_lock_step.get(exchange.name, self.executor.execute)(exchange, requests)
 
+    def _inspect(self, metrics: list[Metrics]) -> None:
+        """At once, so that nobody works on in a round that must not count."""
+        log = self.fault_log
+        check(self.faults, log.round, stacked(metrics), log.first_seed, log.explain)
 
-def _compile(exchange: Exchange, faults: Faults) -> tuple[Any, Any]:
-    def choose(server: Server, in_a_row: dict[str, Array], key: Key) -> tuple[Cohort, Cohort]:
-        chosen = exchange.choose(server, key)
-        return chosen, ask(faults, chosen, in_a_row)
+    def init(self, seeds: Sequence[int]) -> tuple[State, Metrics]:
+        self.fault_log.first_seed, self.fault_log.round = seeds[0], 0
+        seed_keys = [keys.of_seed(seed) for seed in seeds]
+        states = [State(key, self.create(keys.of(key, "init")), self.enrol(key)) for key in seed_keys]
+        states, metrics = play(self.algorithm.opening, self.player, states, "opening")
+        return stacked(states), stacked(metrics)
 
-    return jax.jit(choose), jax.jit(partial(take_in, exchange, faults=faults))
+    def advance(self, state: State, first: int, rounds: int) -> tuple[State, Metrics]:
+        states, rows = unstacked(state), []
+        self.fault_log.clear()  # reasons of earlier rounds are in the log
+        for number in range(first, first + rounds):
+            states, metrics = self._one_round(states, number)
+            rows.append(metrics)
+        return stacked(states), stacked([stacked(list(of_seed)) for of_seed in zip(*rows, strict=True)])
 
+    def _one_round(self, states: list[State], number: int) -> tuple[list[State], list[Metrics]]:
+        self.fault_log.round = number + 1
+        states, metrics = play(self.algorithm.exchanges, self.player, states, "round", number)
+        if (number + 1) % self.every == 0:
+            measured = play((self.evaluation,), self.player, states)[1]
+        else:
+            if self.blank is None:  # the same for all rounds and seeds, and tracing it takes time
+                self.blank = unmeasured(shapes.of_metrics((self.evaluation,), self.player.halves, states[0]))
+            measured = [self.blank] * len(states)
+        return states, [one | other for one, other in zip(metrics, measured, strict=True)]
 
-def _unmeasured(measure: Exchange, federation: Federation, shared: Tree, faults: Faults) -> Callable[[State], Metrics]:
-    """What stands in the log of a round that was not measured; nobody acts for it."""
-
-    def observe(state: State) -> Metrics:
-        asked = measure.choose(state.server, state.key)
-        rows = federation.rows(shared, state.clients, asked.ids)
-        one = client_work.shapes(measure, state.server, row(rows, 0), asked, asked.ids[0], state.key)
-        uploads, memory, env_steps = jax.tree.map(lambda x: jnp.zeros((*asked.ids.shape, *x.shape), x.dtype), one)
-        heard = Heard(rows, uploads, memory, env_steps, state.clients.scene, jnp.zeros_like(asked.ids))
-        return take_in(measure, state.server, state.clients, asked, asked, heard, state.key, faults)[2]
-
-    return lambda state: jax.tree.map(blank, jax.eval_shape(observe, state))
+    def measure(self, state: State) -> Metrics:
+        return stacked(play((self.evaluation,), self.player, unstacked(state))[1])

@@ -1,23 +1,16 @@
 """What every engine offers: start a run, play some rounds of it, measure it. Every leaf has a leading seed axis."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl.faults import Faults
-from fedrl.federation import Clients
-from fedrl.keys import Key
-from fedrl.types import Metrics, Server
-
-
-class State(NamedTuple):
-    """All that a run must remember between rounds; with the round number it determines everything that follows."""
-
-    key: Key  # of the seed
-    server: Server
-    clients: Clients
+from fedrl.core.round import State
+from fedrl.faults import STOP, Faults
+from fedrl.federation import Federation
+from fedrl.types import Algorithm, Exchange, Metrics
 
 
 class Play(NamedTuple):
@@ -25,15 +18,25 @@ class Play(NamedTuple):
     advance: Callable[[State, int, int], tuple[State, Metrics]]  # state, first round, rounds -> metrics [seeds, rounds]
     measure: Callable[[State], Metrics]  # -> [seeds]
     most: int  # rounds that one call of `advance` may be asked for
-    close: Callable[[], None] = lambda: None  # the run is over: simulators and the like may be let go
+    close: Callable[[], None] = lambda: None  # the run is over: release simulators and the like
     kind: str = "exact"  # the same bytes as all exact engines; "vmap" is compared by tolerance
     explain: Callable[[str, int, int, int], str] = lambda exchange, round, seed, client: (
         ""
-    )  # what it said of a client's fault
+    )  # what a client's fault was, in words
 
 
-# algorithm, federation, measurement, every how many rounds, what to do about faults (default: stop) -> Play
-Engine = Callable[..., Play]
+class Engine(Protocol):
+    """Plays `algorithm` on `federation`; `measure` is an exchange too, played every `every` rounds."""
+
+    def __call__(
+        self,
+        algorithm: Algorithm,
+        federation: Federation,
+        measure: Exchange,
+        every: int = 1,
+        faults: Faults = STOP,
+        /,
+    ) -> Play: ...
 
 
 def refuse_deadline(engine: str, faults: Faults) -> None:
@@ -45,6 +48,10 @@ def refuse_deadline(engine: str, faults: Faults) -> None:
         )
 
 
-def blank(like) -> Array:
-    """What stands in the metrics of a round that was not measured: NaN, or zero for a count."""
-    return jnp.full(like.shape, jnp.nan if jnp.issubdtype(like.dtype, jnp.floating) else 0, like.dtype)
+def unmeasured(shapes: Any) -> Any:
+    """What the metrics of a round that was not measured hold: NaN, or zero for a count."""
+
+    def blank(like: Any) -> Array:
+        return jnp.full(like.shape, jnp.nan if jnp.issubdtype(like.dtype, jnp.floating) else 0, like.dtype)
+
+    return jax.tree.map(blank, shapes)

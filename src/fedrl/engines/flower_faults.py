@@ -9,9 +9,9 @@ import json
 import jax
 from flwr.app import ConfigRecord, Error, RecordDict
 
-from fedrl.engines.crew import KINDS, MOST_DEATHS
+from fedrl.engines.collecting import Answers
 from fedrl.engines.flower_messages import tree
-from fedrl.engines.gathering import Answers
+from fedrl.engines.worker_pool import KINDS, MOST_DEATHS
 from fedrl.environments.errors import WorldError
 from fedrl.faults import ClientFault, Why
 from fedrl.trees import Tree, row

@@ -20,14 +20,12 @@ from fedrl.engines import cache, flower_messages
 from fedrl.engines.client_work import ClientWork, client_work
 from fedrl.engines.flower_faults import said, told
 from fedrl.engines.flower_messages import arrays, clients_of, named, tree
-from fedrl.federation import Clients
+from fedrl.experiments import find, orders
 from fedrl.keys import Key, of_seed
-from fedrl.recipes import recipe as recipes
-from fedrl.recipes import running
 from fedrl.records.measure import usual
 from fedrl.rollouts import host
 from fedrl.trees import row, stacked
-from fedrl.types import Client, Cohort, Server
+from fedrl.types import Client, Clients, Cohort, Server
 
 app = ClientApp()
 
@@ -101,8 +99,8 @@ class Part(NamedTuple):
 def rebuilt(recipe: str, settings: str, arm: str, exchange: str) -> Part:
     """The part of a recipe's arm in an exchange, made here of what is installed here."""
     cache.enable()
-    order = running.order(recipe, overrides=json.loads(settings))
-    built = recipes.load(recipe).build(order.config)[arm]
+    order = orders.order(recipe, overrides=json.loads(settings))
+    built = find.recipe(recipe).build(order.config)[arm]
     where, shared = built.federation, built.federation.shared()
     algorithm = built.method(where)
     look = (built.measure or usual(where))(algorithm, where)

@@ -12,16 +12,16 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedrl import lock_step
 from fedrl.cli import faults
+from fedrl.core import lock_step
 from fedrl.engines import cache
 from fedrl.engines.driver import driven
 from fedrl.engines.engine import Engine, Play
-from fedrl.engines.flower_crew import Organisations, crew
+from fedrl.engines.flower_executor import Organisations, flower_executor
+from fedrl.experiments import experiment, orders
+from fedrl.experiments.recipe import RecipeError
 from fedrl.faults import STOP, Faults
 from fedrl.federation import Federation
-from fedrl.recipes import running
-from fedrl.recipes.recipe import RecipeError
 from fedrl.records import folder as folders
 from fedrl.records.rows import Row
 from fedrl.types import Algorithm, Exchange
@@ -34,7 +34,7 @@ def main(grid: Grid, context: Context) -> None:
     """Run the recipe that the run's configuration names, in a folder of this machine."""
     asked = context.run_config
     plain = json.loads(str(asked["order"]))
-    order = running.order(plain["recipe"], overrides=plain["config"], seed=plain["seed"], seeds=plain["seeds"])
+    order = orders.order(plain["recipe"], overrides=plain["config"], seed=plain["seed"], seeds=plain["seeds"])
     nodes = Organisations(grid, float(asked["patience"]))
     say = logging.getLogger("flwr").info
 
@@ -49,7 +49,7 @@ def main(grid: Grid, context: Context) -> None:
 
     with folders.claim(Path(str(asked["out"])), order.plain(), bool(asked["resume"])) as folder:
         rule = faults.rule(faults.of_config(asked))
-        running.run(order, folder, of_arm=lambda arm: flower(nodes, plain, arm), watch=watch, warn=say, faults=rule)
+        experiment.run(order, folder, of_arm=lambda arm: flower(nodes, plain, arm), watch=watch, warn=say, faults=rule)
 
 
 def flower(nodes: Organisations, order: dict[str, Any], arm: str) -> Engine:
@@ -58,10 +58,10 @@ def flower(nodes: Organisations, order: dict[str, Any], arm: str) -> Engine:
     words = {"recipe": order["recipe"], "settings": json.dumps(order["config"]), "arm": arm}
 
     def build(
-        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, rule: Faults = STOP
+        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, rule: Faults = STOP, /
     ) -> Play:
         refuse_lock_step(algorithm)
-        engine = driven(lambda _, rule: crew(nodes, words, rule))
+        engine = driven(lambda _, rule, tell: flower_executor(nodes, words, rule, tell))
         return engine(algorithm, federation, measure, every, rule)._replace(most=1)
 
     return build

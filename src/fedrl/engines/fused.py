@@ -7,29 +7,34 @@ so memory stays bounded however many are asked for.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from fedrl import keys, lock_step, trees
-from fedrl.admission import Heard
+from fedrl import keys, trees
 from fedrl.arguments import at_least, checked
+from fedrl.core import lock_step, shapes
+from fedrl.core.admission import ExchangeResult
+from fedrl.core.client import barrier, whole
+from fedrl.core.lock_step import CohortLoops
+from fedrl.core.round import Player, State, WorkRequest, play, server_half
 from fedrl.engines import cache
-from fedrl.engines.engine import Engine, Play, State, blank, refuse_deadline
+from fedrl.engines.engine import Engine, Play, refuse_deadline, unmeasured
 from fedrl.faults import STOP, Faults
-from fedrl.federation import Clients, Federation
+from fedrl.federation import Federation
 from fedrl.keys import Key
-from fedrl.lock_step import Lifted
-from fedrl.round import client_half, play_exchange, play_round, seam
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Cohort, Exchange, Metrics, Server
+from fedrl.types import Algorithm, Exchange, Metrics
 
 CORES = os.cpu_count() or 1
 MOST_ROUNDS = 64  # per call: often enough for a progress bar, seldom enough to forget the call
+
+Each = Callable[[Callable, Tree], Tree]  # (function of a row, stack) -> stack
 
 
 @checked
@@ -40,7 +45,7 @@ def fused(over: str = "map", *, lanes: int = 640) -> Engine:
     cache.enable()
 
     def build(
-        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, faults: Faults = STOP
+        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, faults: Faults = STOP, /
     ) -> Play:
         refuse_deadline("the fused program", faults)
         if not all(e.local.traced for e in (*algorithm.opening, *algorithm.exchanges, measure)):
@@ -48,102 +53,114 @@ def fused(over: str = "map", *, lanes: int = 640) -> Engine:
                 "this federation's simulators cannot be compiled into one program; "
                 "use engine=processes() (fedrl.engines.processes), or ray() for several machines"
             )
-        shared = federation.shared()
-        cohort_size = max(_cohort_size(e, algorithm) for e in (*algorithm.exchanges, measure))
-        in_parts, over_seeds = _in_parts(max(1, lanes // cohort_size)), _each(over, lanes)
-
-        def execute_with(shared: Tree):
-            return _execute(federation, shared, _each(over, lanes), _each("map", lanes))
-
-        def begin(shared: Tree, key: Key) -> tuple[State, Metrics]:
-            server, clients = algorithm.init(keys.of(key, "init")), federation.enrol(shared, key, algorithm)
-            metrics: Metrics = {}
-            for exchange in algorithm.opening:
-                server, clients, seen = play_exchange(
-                    exchange, execute_with(shared), server, clients, keys.of(key, "opening"), faults
-                )
-                metrics |= seen
-            return State(key, server, clients), metrics
-
-        def observe(shared: Tree, state: State) -> Metrics:
-            _, _, seen = play_exchange(measure, execute_with(shared), state.server, state.clients, state.key, faults)
-            return seen
-
-        def block(shared: Tree, state: State, first: Array, rounds: Array) -> tuple[State, Metrics]:
-            execute = execute_with(shared)
-
-            def one_round(state: State, number: Array) -> tuple[State, Metrics]:
-                key = keys.of(state.key, "round", number)
-                server, clients, seen = play_round(algorithm, execute, state.server, state.clients, key, faults)
-                after = State(state.key, server, clients)
-                skipped = jax.tree.map(blank, jax.eval_shape(lambda s: observe(shared, s), after))
-                due = (number + 1) % every == 0
-                return after, seen | jax.lax.cond(due, lambda s: observe(shared, s), lambda s: skipped, after)
-
-            _, row = jax.eval_shape(one_round, state, first)
-            log = jax.tree.map(lambda x: jnp.zeros((MOST_ROUNDS, *x.shape), x.dtype), row)
-
-            def body(i: Array, carry: tuple[State, Metrics]) -> tuple[State, Metrics]:
-                state, seen = one_round(carry[0], first + i)
-                return state, jax.tree.map(lambda x, y: x.at[i].set(y), carry[1], seen)
-
-            return jax.lax.fori_loop(0, rounds, body, (state, log))
-
-        @in_parts
-        def init(shared: Tree, seeds: Array) -> tuple[State, Metrics]:
-            return over_seeds(lambda seed: begin(shared, jax.random.key(seed)), seeds)
-
-        @in_parts
-        def advance(shared: Tree, state: State, first: Array, rounds: Array) -> tuple[State, Metrics]:
-            return over_seeds(lambda s: block(shared, s, first, rounds), state)
-
-        @in_parts
-        def look(shared: Tree, state: State) -> Metrics:
-            return over_seeds(lambda s: observe(shared, s), state)
-
-        def play(state: State, first: int, rounds: int) -> tuple[State, Metrics]:
-            state, metrics = advance(shared, state, jnp.int32(first), jnp.int32(rounds))
-            return state, jax.tree.map(lambda x: x[:, :rounds], metrics)
-
-        return Play(
-            init=lambda seeds: init(shared, jnp.asarray(seeds, jnp.uint32)),
-            advance=play,
-            measure=lambda state: look(shared, state),
-            most=MOST_ROUNDS,
-            kind="exact" if over == "map" else "vmap",
+        cohort = max(_cohort_size(e, algorithm) for e in (*algorithm.exchanges, measure))
+        in_parts, each = _in_parts(max(1, lanes // cohort)), _each(over, lanes)
+        program = _Program(algorithm, federation, measure, every, faults, each)
+        return _compiled(program, federation.shared(), in_parts, each)._replace(
+            kind="exact" if over == "map" else "vmap"
         )
 
     return build
 
 
-def _execute(federation: Federation, shared: Tree, together: Callable, in_turn: Callable) -> Callable:
-    """The engine's part of an exchange: from the cohort asked to the stack of uploads."""
+def _compiled(program: "_Program", shared: Tree, in_parts: Callable, each: Each) -> Play:
+    """The program over a stack of seeds, compiled."""
 
-    def execute(exchange: Exchange, server: Server, clients: Clients, asked: Cohort, key: Key) -> Heard:
-        rows = seam(federation.rows(shared, clients, asked.ids))
+    @in_parts
+    def init(shared: Tree, seeds: Array) -> tuple[State, Metrics]:
+        return each(lambda seed: program.begin(shared, jax.random.key(seed)), seeds)
+
+    @in_parts
+    def advance(shared: Tree, states: State, first: Array, rounds: Array) -> tuple[State, Metrics]:
+        return each(lambda state: program.rounds(shared, state, first, rounds), states)
+
+    @in_parts
+    def measure(shared: Tree, states: State) -> Metrics:
+        return each(lambda state: program.measure(program.player(shared), state), states)
+
+    def advance_some(state: State, first: int, rounds: int) -> tuple[State, Metrics]:
+        state, metrics = advance(shared, state, jnp.int32(first), jnp.int32(rounds))
+        return state, jax.tree.map(lambda x: x[:, :rounds], metrics)
+
+    return Play(
+        init=lambda seeds: init(shared, jnp.asarray(seeds, jnp.uint32)),
+        advance=advance_some,
+        measure=lambda state: measure(shared, state),
+        most=MOST_ROUNDS,
+    )
+
+
+class _Program:
+    """One seed of a run, as functions that can be compiled whole. `shared` is what all seeds have in common."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        federation: Federation,
+        measure: Exchange,
+        every: int,
+        faults: Faults,
+        each: Each,
+    ):
+        self.algorithm, self.federation, self.evaluation = algorithm, federation, measure
+        self.every, self.faults, self.each = every, faults, each
+
+    def player(self, shared: Tree) -> Player:
+        rows = partial(self.federation.rows, shared)
+        exchanges = (*self.algorithm.opening, *self.algorithm.exchanges, self.evaluation)
+        halves = {exchange.name: server_half(exchange, rows, self.faults) for exchange in exchanges}
+        return Player(halves, self._execute)
+
+    def _execute(self, exchange: Exchange, requests: Sequence[WorkRequest], /) -> list[ExchangeResult]:
+        (request,) = requests  # seeds are an axis outside of the program
         if lock_step.needed(exchange):
-            return lock_step.lock_step(exchange, _lifted(together))(server, rows, clients.scene, asked, key)
-        slots = jnp.arange(asked.ids.shape[0], dtype=jnp.int32)
-        each = together if exchange.local.batched else in_turn
-        uploads, memory, env_steps = each(
-            lambda row: client_half(exchange, server, row[0], asked, row[1], key), (rows, slots)
-        )
-        return Heard(rows, uploads, memory, env_steps, clients.scene, jnp.zeros_like(asked.ids))
+            return [lock_step.lock_step(exchange, _loops(self.each))(request)]
+        _, server, clients, cohort, key, shared_state = request
+        each = self.each if exchange.local.batched else jax.lax.map
+        slots = jnp.arange(cohort.ids.shape[0], dtype=jnp.int32)
+        work = each(lambda row: whole(exchange, server, row[0], cohort, row[1], key), (clients, slots))
+        return [ExchangeResult(clients, work, shared_state, jnp.zeros_like(cohort.ids))]
 
-    return execute
+    def begin(self, shared: Tree, key: Key) -> tuple[State, Metrics]:
+        server = self.algorithm.init(keys.of(key, "init"))
+        state = State(key, server, self.federation.enrol(shared, key, self.algorithm))
+        (state,), (metrics,) = play(self.algorithm.opening, self.player(shared), [state], "opening")
+        return state, metrics
+
+    def measure(self, player: Player, state: State) -> Metrics:
+        return play((self.evaluation,), player, [state])[1][0]
+
+    def rounds(self, shared: Tree, state: State, first: Array, rounds: Array) -> tuple[State, Metrics]:
+        """`rounds` rounds, which is known only when the program runs; their metrics, one row each."""
+        player = self.player(shared)
+        row = shapes.of_metrics((*self.algorithm.exchanges, self.evaluation), player.halves, state)
+        log = jax.tree.map(lambda x: jnp.zeros((MOST_ROUNDS, *x.shape), x.dtype), row)
+
+        def body(i: Array, carry: tuple[State, Metrics]) -> tuple[State, Metrics]:
+            state, metrics = self._one_round(player, carry[0], first + i)
+            return state, jax.tree.map(lambda x, y: x.at[i].set(y), carry[1], metrics)
+
+        return jax.lax.fori_loop(0, rounds, body, (state, log))
+
+    def _one_round(self, player: Player, state: State, number: Array) -> tuple[State, Metrics]:
+        (state,), (metrics,) = play(self.algorithm.exchanges, player, [state], "round", number)
+        blank = unmeasured(shapes.of_metrics((self.evaluation,), player.halves, state))
+        due = (number + 1) % self.every == 0
+        measured = jax.lax.cond(due, lambda s: self.measure(player, s), lambda s: blank, state)
+        return state, metrics | measured
 
 
-def _lifted(together: Callable) -> Lifted:
-    def each(function: Callable) -> Callable:
-        return lambda common, stack: together(lambda row: function(common, row), stack)
+def _loops(each: Each) -> CohortLoops:
+    def each_client(function: Callable) -> Callable:
+        return lambda common, stack: each(lambda row: function(common, row), stack)
 
     def repeat(count: int, body: Callable, carry: Tree) -> Tree:
-        return jax.lax.fori_loop(0, seam(jnp.int32(count)), body, carry)  # a loop also where the count is one
+        return jax.lax.fori_loop(0, barrier(jnp.int32(count)), body, carry)  # a loop also where the count is one
 
-    return Lifted(each, lambda function: function, repeat)
+    return CohortLoops(each_client, lambda function: function, repeat)
 
 
-def _each(over: str, lanes: int) -> Callable:
+def _each(over: str, lanes: int) -> Each:
     """Apply a function to every row of a stack: one by one, or `lanes` at a time."""
 
     def each(function: Callable, stack: Tree) -> Tree:

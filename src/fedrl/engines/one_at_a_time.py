@@ -3,16 +3,19 @@
 Slow and simple on purpose: it is the specification of the fast engines, and what a client alone on its machine does.
 """
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from fedrl.arguments import checked
-from fedrl.engines.client_work import client_work
-from fedrl.engines.driver import Crew, driven
+from fedrl.core.client import WorkResult
+from fedrl.core.round import WorkRequest
+from fedrl.engines.client_work import ClientWork, client_work
+from fedrl.engines.collecting import Answers, collected, raised, slots_asked
+from fedrl.engines.driver import ClientExecutor, driven
 from fedrl.engines.engine import Engine, refuse_deadline
-from fedrl.engines.gathering import Answers, Asked, of_seeds, raised
-from fedrl.faults import Faults
+from fedrl.engines.fault_log import Tell
+from fedrl.faults import ClientFault, Faults
 from fedrl.rollouts import host
 from fedrl.trees import row
 from fedrl.types import Exchange
@@ -20,24 +23,29 @@ from fedrl.types import Exchange
 
 @checked
 def one_at_a_time() -> Engine:
-    return driven(_alone)
+    return driven(_in_this_process)
 
 
-def _alone(exchanges: tuple[Exchange, ...], faults: Faults) -> Crew:
+def _in_this_process(exchanges: tuple[Exchange, ...], faults: Faults, tell: Tell) -> ClientExecutor:
     refuse_deadline("one_at_a_time", faults)
     work = {exchange.name: client_work(exchange) for exchange in exchanges}
 
-    def perform(exchange: Exchange, asked: Asked) -> Answers:
-        return {slot: one(exchange, asked, slot) for slot in asked.slots()}
+    def perform(exchange: Exchange, request: WorkRequest) -> Answers:
+        one = partial(_one, work[exchange.name], exchange.name, request, faults)
+        return {slot: one(slot) for slot in slots_asked(request)}
 
-    def one(exchange: Exchange, asked: Asked, slot: int) -> Any:
-        client = row(asked.rows, slot)
-        try:
-            return work[exchange.name](asked.server, client, asked.cohort, np.int32(slot), asked.key)
-        except Exception as error:
-            fault = raised(error, int(client.id), exchange.name)
-            if faults.leaves_out:
-                return fault
-            raise
+    return ClientExecutor(
+        collected(lambda exchange, requests, _: [perform(exchange, request) for request in requests], faults, tell),
+        host.close_all,
+    )
 
-    return Crew(of_seeds(perform), host.close_all)
+
+def _one(work: ClientWork, exchange: str, request: WorkRequest, faults: Faults, slot: int) -> WorkResult | ClientFault:
+    client = row(request.clients, slot)
+    try:
+        return work(request.server, client, request.cohort, np.int32(slot), request.key)
+    except Exception as error:
+        fault = raised(error, int(client.id), exchange)
+        if faults.leaves_out:
+            return fault
+        raise

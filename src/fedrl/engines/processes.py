@@ -14,11 +14,11 @@ from queue import Empty, Queue
 
 from fedrl.arguments import checked
 from fedrl.engines import cache
-from fedrl.engines.crew import crew
 from fedrl.engines.driver import driven
 from fedrl.engines.engine import Engine
 from fedrl.engines.tasks import Task
 from fedrl.engines.worker import FORGOT, GOING, HELD, READY, settings
+from fedrl.engines.worker_pool import worker_pool
 from fedrl.engines.worker_process import PATIENCE, Heard, WorkerProcess
 from fedrl.faults import Why
 
@@ -35,43 +35,43 @@ def processes(workers: int | None = None) -> Engine:
     if count < 1:
         raise ValueError(f"processes wants at least one worker, got {workers}")
     cache.enable()
-    return driven(lambda exchanges, faults: crew(_place(count), exchanges, faults))
+    return driven(lambda *of_run: worker_pool(_pool(count), *of_run))
 
 
 def stop() -> None:
     """End all worker processes; the next run starts new ones."""
-    while _places:
-        _places.popitem()[1].stop()
+    while _pools:
+        _pools.popitem()[1].stop()
 
 
 class Processes:
-    """A `Workplace` of processes, each at the other end of a socket."""
+    """A `WorkerPool` of processes, each at the other end of a socket."""
 
     def __init__(self, count: int):
         self.count, self.lock = count, threading.Lock()
         self.settings = json.dumps(settings(max(1, (os.cpu_count() or 1) // count))).encode()
         self.failed_starts = 0
         self.heard: Queue[Heard] = Queue()
-        self.hands: list[WorkerProcess] = [WorkerProcess(self.settings, self.heard) for _ in range(count)]
+        self.workers: list[WorkerProcess] = [WorkerProcess(self.settings, self.heard) for _ in range(count)]
 
     def submit(self, worker: int, task: Task) -> None:
-        if not self.hands[worker].alive():
+        if not self.workers[worker].alive():
             self._replace(worker)
-        self.hands[worker].take(task)
+        self.workers[worker].take(task)
 
     def wait(self, deadline: float | None) -> list[tuple[int, bytes | Why]]:
         answers: list[tuple[int, bytes | Why]] = []
         while not answers:
-            for hand, word in self._words(min(LOOK, deadline or LOOK)):
-                if hand in self.hands:  # not one that has been replaced
-                    answers += self._hear(self.hands.index(hand), hand, word)
-            for worker, hand in enumerate(self.hands):
-                if hand.stuck_closing():
-                    task = hand.task
+            for process, word in self._words(min(LOOK, deadline or LOOK)):
+                if process in self.workers:  # not one that has been replaced
+                    answers += self._hear(self.workers.index(process), process, word)
+            for worker, process in enumerate(self.workers):
+                if process.stuck_closing():
+                    task = process.task
                     self._replace(worker)
                     if task:
-                        self.hands[worker].take(task)
-                elif hand.task and hand.clock.late(deadline):
+                        self.workers[worker].take(task)
+                elif process.task and process.clock.late(deadline):
                     self._replace(worker)
                     answers.append((worker, Why.LATE))
         return answers
@@ -83,74 +83,74 @@ class Processes:
             words.append(self.heard.get(timeout=seconds))
             while True:
                 words.append(self.heard.get_nowait())
-        for hand in self.hands:
-            if hand.task and not hand.alive():
-                hand.hang_up()  # should its connection not say so: its last words and its end will be heard
+        for process in self.workers:
+            if process.task and not process.alive():
+                process.hang_up()  # should its connection not say so: its last words and its end will be heard
         return words
 
-    def _hear(self, worker: int, hand: WorkerProcess, word: bytes | None) -> list[tuple[int, bytes | Why]]:
+    def _hear(self, worker: int, process: WorkerProcess, word: bytes | None) -> list[tuple[int, bytes | Why]]:
         """Its answer; nothing yet if it only says that it is ready or compiling; DIED if it died over its task."""
-        task = hand.task
+        task = process.task
         if word is None:
             self._replace(worker)
-            if hand.ready:
+            if process.ready:
                 return [(worker, Why.DIED)] if task else []
-            self._count_failed_start(hand)
+            self._count_failed_start(process)
             if task:
-                self.hands[worker].take(task)
+                self.workers[worker].take(task)
         elif word == READY:
             self.failed_starts = 0
-            hand.ready = True
+            process.ready = True
             if task:
-                hand.take(task)
+                process.take(task)
         elif word == FORGOT:
-            hand.closing_since = None
-            if hand.clock.held:
-                hand.clock.start(held=True)  # its time to load code begins now
+            process.closing_since = None
+            if process.clock.held:
+                process.clock.start(held=True)  # its time to load code begins now
         elif word in (HELD, GOING):
-            hand.clock.turn(held=word == HELD)
+            process.clock.turn(held=word == HELD)
         else:
-            hand.task = None
+            process.task = None
             return [(worker, word)]
         return []
 
     def _replace(self, worker: int) -> None:
-        self.hands[worker].end()
-        self.hands[worker] = WorkerProcess(self.settings, self.heard)
+        self.workers[worker].end()
+        self.workers[worker] = WorkerProcess(self.settings, self.heard)
 
-    def _count_failed_start(self, hand: WorkerProcess) -> None:
+    def _count_failed_start(self, process: WorkerProcess) -> None:
         self.failed_starts += 1
         if self.failed_starts >= FAILED_STARTS:
             self.failed_starts = 0
             raise RuntimeError(
                 f"{FAILED_STARTS} worker processes in a row ended while starting, the last with exit code "
-                f"{hand.process.returncode}; `{sys.executable} -c 'import fedrl.engines.worker'` may say why"
+                f"{process.process.returncode}; `{sys.executable} -c 'import fedrl.engines.worker'` may say why"
             )
 
     def abandon(self) -> None:
-        for worker, hand in enumerate(self.hands):
-            if hand.task:
+        for worker, process in enumerate(self.workers):
+            if process.task:
                 self._replace(worker)
 
     def forget(self, run: int) -> None:
-        for hand in self.hands:
-            if run in hand.knows:
-                hand.forget(run)
+        for process in self.workers:
+            if run in process.knows:
+                process.forget(run)
 
     def stop(self) -> None:
-        for hand in self.hands:
-            hand.say(["stop"])
-        for hand in self.hands:
+        for process in self.workers:
+            process.say(["stop"])
+        for process in self.workers:
             with suppress(subprocess.TimeoutExpired):
-                hand.process.wait(PATIENCE if hand.ready and not hand.task else 0)
-            hand.end()
+                process.process.wait(PATIENCE if process.ready and not process.task else 0)
+            process.end()
 
 
-_places: dict[int, Processes] = {}
+_pools: dict[int, Processes] = {}
 atexit.register(stop)
 
 
-def _place(count: int) -> Processes:
-    if count not in _places:
-        _places[count] = Processes(count)
-    return _places[count]
+def _pool(count: int) -> Processes:
+    if count not in _pools:
+        _pools[count] = Processes(count)
+    return _pools[count]

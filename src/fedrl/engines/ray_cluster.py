@@ -15,12 +15,12 @@ import numpy as np
 from fedrl.arguments import checked
 from fedrl.engines import cache
 from fedrl.engines.clock import COMPILING
-from fedrl.engines.crew import crew
 from fedrl.engines.driver import driven
 from fedrl.engines.engine import Engine
 from fedrl.engines.ray_closed import NEXT_MOVE, loopback, prepare_token
 from fedrl.engines.tasks import Task
 from fedrl.engines.worker import Worker, settings
+from fedrl.engines.worker_pool import worker_pool
 from fedrl.faults import Why
 
 PLACED = 120.0  # seconds the cluster has to find room for the workers
@@ -40,13 +40,13 @@ def ray(address: str | None = None, workers: int | None = None) -> Engine:
         raise ValueError(f"ray wants at least one worker, got {workers}")
     _imported()
     cache.enable()
-    return driven(lambda exchanges, faults: crew(_place(address, workers), exchanges, faults))
+    return driven(lambda *of_run: worker_pool(_pool(address, workers), *of_run))
 
 
 def stop() -> None:
     """End all actors, and the Ray that was started here; the next run starts new ones."""
-    while _places:
-        _places.popitem()[1].stop()
+    while _pools:
+        _pools.popitem()[1].stop()
     while _started:
         _started.pop()()
 
@@ -68,7 +68,7 @@ class Actor(Worker):
 
 
 class Actors:
-    """A `Workplace` of Ray actors."""
+    """A `WorkerPool` of Ray actors."""
 
     def __init__(self, count: int, cores: int):
         self.ray = _imported()
@@ -76,18 +76,18 @@ class Actors:
         self.settings = settings(max(1, cores // count))
         lost = self.ray.exceptions
         self.deaths = (lost.RayActorError, lost.ObjectLostError, lost.WorkerCrashedError, lost.NodeDiedError)
-        self.actors: list[Any] = [self._hire(1 if count <= cores else 0) for _ in range(count)]
+        self.actors: list[Any] = [self._start_actor(1 if count <= cores else 0) for _ in range(count)]
         self.arrivals: list[Any] = [
             actor.place.remote() for actor in self.actors
         ]  # (node, process), once it has started
-        self.hired_at = [time.monotonic()] * count
+        self.started_at = [time.monotonic()] * count
         self.knows: list[set[int]] = [set() for _ in range(count)]  # runs whose code each has
         self.busy: dict[Any, int] = {}  # reference to the answer -> worker
         self.look_at = [0.0] * count  # when to ask each whether its work takes too long
         self.common: tuple[bytes, Any] = b"", None
         self._await_room()
 
-    def _hire(self, cores: int) -> Any:
+    def _start_actor(self, cores: int) -> Any:
         """An actor that takes up `cores`. One in place of another takes none, as its machine may be gone for good."""
         kind = self.ray.remote(concurrency_groups={LOOKING: 1})(Actor)
         return kind.options(num_cpus=cores, scheduling_strategy="SPREAD").remote(self.settings)
@@ -146,7 +146,7 @@ class Actors:
             return False
         self.look_at[worker] = now + min(LOOK, deadline)
         if self.ray.wait([self.arrivals[worker]], timeout=0)[1]:
-            return now - self.hired_at[worker] > COMPILING
+            return now - self.started_at[worker] > COMPILING
         try:
             return self.ray.get(
                 self.actors[worker].late.options(concurrency_group=LOOKING).remote(deadline), timeout=SILENCE
@@ -158,8 +158,8 @@ class Actors:
 
     def _replace(self, worker: int) -> None:
         self.ray.kill(self.actors[worker])
-        self.actors[worker], self.knows[worker] = self._hire(0), set()
-        self.arrivals[worker], self.hired_at[worker] = self.actors[worker].place.remote(), time.monotonic()
+        self.actors[worker], self.knows[worker] = self._start_actor(0), set()
+        self.arrivals[worker], self.started_at[worker] = self.actors[worker].place.remote(), time.monotonic()
 
     def _end_process(self, worker: int) -> None:
         """Ray asks an actor to end, which a stopped process does not hear; this ends it from outside."""
@@ -190,19 +190,19 @@ def _kill(process: int) -> None:
         os.kill(process, signal.SIGKILL)
 
 
-_places: dict[tuple[str | None, int | None], Actors] = {}
+_pools: dict[tuple[str | None, int | None], Actors] = {}
 _started: list[Callable[[], None]] = []  # how to end what was started here
 
 
-def _place(address: str | None, workers: int | None) -> Actors:
+def _pool(address: str | None, workers: int | None) -> Actors:
     ray = _imported()
     if not ray.is_initialized():
-        _places.clear()  # somebody else has ended it
-    if (address, workers) not in _places:
+        _pools.clear()  # somebody else has ended it
+    if (address, workers) not in _pools:
         _connect(ray, address, workers)
         cores = int(ray.cluster_resources().get("CPU", 1))
-        _places[address, workers] = Actors(workers or cores, cores)
-    return _places[address, workers]
+        _pools[address, workers] = Actors(workers or cores, cores)
+    return _pools[address, workers]
 
 
 def _imported() -> ModuleType:

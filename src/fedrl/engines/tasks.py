@@ -8,15 +8,15 @@ import cloudpickle
 import jax
 import numpy as np
 
+from fedrl.core.round import WorkRequest
 from fedrl.engines import wire
-from fedrl.engines.gathering import Asked
 from fedrl.types import Exchange
 
 
-class Piece(NamedTuple):
+class WorkItem(NamedTuple):
     """One client's work."""
 
-    seed: int  # of those that are asked together, as a number from zero
+    seed: int  # of those played together, counted from zero
     slot: int  # in that seed's cohort
     client: int
 
@@ -32,15 +32,15 @@ class Task(NamedTuple):
     rows: bytes
 
 
-def tasks(run: int, code: bytes, exchange: Exchange, asked: Asked) -> Callable[[list[Piece]], Task]:
+def tasks(run: int, code: bytes, exchange: Exchange, request: WorkRequest) -> Callable[[list[WorkItem]], Task]:
     """(some of the cohort) -> their task; what all of them are sent is packed once."""
-    common = asked.server, asked.cohort, asked.key
+    common = request.server, request.cohort, request.key
     sent = wire.pack([wire.on_host(x) for x in jax.tree.leaves(common)])
-    columns = [wire.on_host(x) for x in jax.tree.leaves(asked.rows)]
-    structure = _structures(jax.tree.structure(common), jax.tree.structure(asked.rows))
+    columns = [wire.on_host(x) for x in jax.tree.leaves(request.clients)]
+    structure = _structures(jax.tree.structure(common), jax.tree.structure(request.clients))
 
-    def task(pieces: list[Piece]) -> Task:
-        slots = [piece.slot for piece in pieces]
+    def task(items: list[WorkItem]) -> Task:
+        slots = [item.slot for item in items]
         return Task(run, code, exchange.name, structure, sent, wire.pack([x[np.array(slots)] for x in columns], slots))
 
     return task

@@ -22,6 +22,7 @@ import numpy as np
 from fedrl.engines import cache, wire
 from fedrl.engines.client_work import ClientWork, client_work
 from fedrl.engines.clock import Clock
+from fedrl.environments.checks import Notice
 from fedrl.environments.errors import WorldError
 from fedrl.rollouts import host
 from fedrl.rollouts.compiling import Compiled, Watch
@@ -66,6 +67,8 @@ class Worker:
         self.runs: dict[int, dict[str, ClientWork] | str] = {}
         self.warm: set[tuple[int, str]] = set()
         self.clock = Clock()
+        self.warnings: list[str] = []
+        Notice.tell = self.warnings.append
         Watch.turn = lambda held: self.turn(held=held)
 
     def turn(self, *, held: bool) -> None:
@@ -89,8 +92,8 @@ class Worker:
     def work(self, run: int, exchange: str, structure: bytes, common: Any, rows: bytes) -> bytes:
         """The whole work of some clients, one after the other: a frame of their answers.
 
-        Its note has the "seconds" of every client, None where it compiled, and the "faults" of those who failed, by their
-        place; "error" says instead that nothing could be done.
+        Its note has the "seconds" of every client, None where it compiled, the "faults" of those who failed, by their place,
+        and "warnings"; "error" says instead that nothing could be done.
         """
         programs = self.runs[run]
         if isinstance(programs, str):
@@ -113,7 +116,8 @@ class Worker:
                 faults[at] = _report(error, int(columns[0][at]), exchange)
             seconds.append(time.perf_counter() - began if (run, exchange) in self.warm else None)
             self.warm.add((run, exchange))
-        return wire.pack(leaves, {"seconds": seconds, "faults": faults})
+        said, self.warnings[:] = list(self.warnings), []
+        return wire.pack(leaves, {"seconds": seconds, "faults": faults, "warnings": said})
 
     def forget(self, run: int) -> None:
         self.runs.pop(run, None)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,18 +107,29 @@ class Once:
         self.said = False
 
 
+class Notice:
+    """Where warnings go: to Python's own, or from a worker process to the process that trains."""
+
+    tell: Callable[[str], None] = staticmethod(partial(warnings.warn, stacklevel=4))
+
+
 def warn_of_size(client_id: int, rewards: np.ndarray, warned: Once) -> None:
     """Warn of rewards beyond 1e9, once for each `warned`."""
     largest = float(np.abs(rewards).max(initial=0.0))
     if not largest > HUGE or warned.said:
         return
     warned.said = True
-    warnings.warn(
+    Notice.tell(
         f"client {client_id}: a reward of size {largest:.3g}, beyond {HUGE:.0e}: most likely a mistake, and no critic "
-        "learns from such numbers as they are; scale rewards in the environment (gymnasium.wrappers.TransformReward), "
-        "unless the learner filters them already",
-        stacklevel=2,
+        "learns from such numbers as they are; scale rewards in the environment (Gymnasium has "
+        "gymnasium.wrappers.TransformReward), unless the learner filters them already"
     )
+
+
+def warn_of_sizes(rewards: np.ndarray) -> None:
+    """The same for the rewards of all clients at once, [clients, ...]."""
+    largest = np.abs(rewards).reshape(len(rewards), -1).max(axis=1)
+    warn_of_size(int(largest.argmax()), rewards, Once())
 
 
 def _numbers(low: np.ndarray, high: np.ndarray, kinds: str, otherwise: str) -> Fault:

@@ -8,6 +8,7 @@ import numpy as np
 from fedrl.argument_errors import usage
 from fedrl.argument_fits import is_factory
 from fedrl.environments import finite
+from fedrl.environments.checks import warn_of_sizes
 
 OWN = {  # the module of an environment -> its worlds, and how one has them
     "fedrl.environments.finite": (
@@ -51,7 +52,8 @@ def check_drawn(world: finite.MDP) -> None:
 def check_held(worlds: Any) -> None:
     """Refuse drawn MDPs [seeds, clients, ...] that are none, looking at those of the first seed."""
     if isinstance(worlds, finite.MDP):
-        finite.check(finite.MDP(*(np.asarray(x)[0] for x in worlds)))
+        first = finite.check(finite.MDP(*(np.asarray(x)[0] for x in worlds)))
+        warn_of_sizes(np.asarray(first.reward))
 
 
 def _named(world: Any) -> str:

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl import trees
-from fedrl.algorithms.fedavg import Method
+from fedrl.algorithms.federated import Method, training, with_training
 from fedrl.arguments import checked
+from fedrl.core import shapes
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.trees import Tree
@@ -26,7 +27,7 @@ class Delayed(NamedTuple):
 
 @checked
 def delayed(method: Method, *, up: int = 0, down: int = 0, every: int = 1) -> Method:
-    """`method`, whose last exchange has links with these delays in rounds; clients get a new message only `every` so many.
+    """`method`, whose training has links with these delays in rounds; clients get a new message only `every` so many.
 
     A client in round r works from the server of round r - down (or the first one), with `every` > 1 of the last multiple of
     it before r, less down. What it sends then moves the server in round r + up; until the first arrives nothing moves it.
@@ -40,15 +41,16 @@ def delayed(method: Method, *, up: int = 0, down: int = 0, every: int = 1) -> Me
 
     def build(federation: Federation) -> Algorithm:
         algorithm = method(federation)
-        *before, train = algorithm.exchanges
-        if before:
+        train = training(algorithm)
+        if len(algorithm.exchanges) > 1:
             raise ValueError(
                 "delays are for methods with one exchange a round, this one has more: its reports would come late, too"
             )
 
         def init(key: Key) -> Delayed:
             server = algorithm.init(key)
-            nothing = jax.tree.map(lambda x: jnp.zeros((up, *x.shape), x.dtype), _aggregate(algorithm, federation))
+            aggregate = shapes.of_aggregate(train, shapes.of_request(train, algorithm, federation))
+            nothing = jax.tree.map(lambda x: jnp.zeros((up, *x.shape), x.dtype), aggregate)
             past = jax.tree.map(lambda x: jnp.stack([x] * (oldest + 1)), server)
             return Delayed(server, past, nothing, jnp.zeros((), jnp.int32))
 
@@ -65,9 +67,8 @@ def delayed(method: Method, *, up: int = 0, down: int = 0, every: int = 1) -> Me
             return Delayed(server, past, jax.tree.map(lambda x: x[:up], queue), state.round + 1), seen
 
         slow = train._replace(choose=lambda state, key: train.choose(state.server, key), send=send, receive=receive)
-        return algorithm._replace(
+        return with_training(algorithm, slow)._replace(
             init=init,
-            exchanges=(slow,),
             answer=lambda state: algorithm.answer(state.server),
             opening=tuple(_over(e) for e in algorithm.opening),
         )
@@ -88,23 +89,3 @@ def _over(exchange: Any) -> Any:
         send=lambda state, client_id: exchange.send(state.server, client_id),
         receive=receive,
     )
-
-
-def _aggregate(algorithm: Algorithm, federation: Federation) -> Tree:
-    """The shapes of what the last exchange combines to."""
-    train = algorithm.exchanges[-1]
-
-    def all_of_it(key: Key) -> Tree:
-        server, shared = algorithm.init(key), federation.shared()
-        cohort = train.choose(server, key)
-        rows = federation.rows(shared, federation.enrol(shared, key, algorithm), cohort.ids)
-        slots = jnp.arange(cohort.ids.shape[0], dtype=jnp.int32)
-
-        def one(client: Any, slot: Array) -> Tree:
-            local = train.local.start(train.send(server, client.id), client, key)
-            return train.channel.encode(train.local.finish(local, client)[0], cohort, slot, key)
-
-        uploads = jax.vmap(one)(rows, slots)
-        return train.channel.decode(train.combine(uploads, cohort), cohort, key)
-
-    return jax.eval_shape(all_of_it, jax.random.key(0))

@@ -4,15 +4,17 @@
 local interactions apply to the stack of the agents' directions [m, d].
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedrl import keys
 from fedrl.arguments import at_least, checked
+from fedrl.trees import Tree
 
 Link = tuple[int, int]
 
@@ -141,6 +143,18 @@ def mixing(graph: Graph, epsilon: float, interactions: int) -> np.ndarray:
     if interactions < 0:
         raise ValueError(f"interactions must be 0 (no mixing) or more, got {interactions}; set E >= 0")
     return np.linalg.matrix_power(np.eye(graph.agents) - epsilon * graph.laplacian, interactions)
+
+
+def consensus(graph: Graph, epsilon: float, interactions: int) -> Callable[[Tree, Any], Tree]:
+    """What `mixing` does to the stacked directions of all agents: the `mix` of a method."""
+    matrix = mixing(graph, epsilon, interactions)
+
+    def mix(directions: Tree, cohort: Any) -> Tree:
+        if (there := jax.tree.leaves(directions)[0].shape[0]) != graph.agents:
+            raise ValueError(f"{there} clients train and {graph.agents} talk; with a graph, give selection=everyone()")
+        return jax.tree.map(lambda x: jnp.tensordot(jnp.asarray(matrix, x.dtype), x, axes=1), directions)
+
+    return mix
 
 
 @checked

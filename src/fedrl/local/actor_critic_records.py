@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 from jax import Array
 
 from fedrl.arguments import at_least
+from fedrl.local.reports import Report
 from fedrl.policies import network
 from fedrl.policies.filtered import Filters
 from fedrl.policies.mlp import mlp
@@ -38,7 +39,8 @@ class Iterate(NamedTuple):
     memory: Memory
     message: Any
     env_steps: Array
-    gathered: Filters = Filters()  # of what it has seen since the message, where filters are pooled
+    gathered: Filters  # of what it has seen since the message, where filters are pooled
+    report: Report  # of its iterations so far
 
 
 class Batch(NamedTuple):
@@ -54,8 +56,9 @@ class Batch(NamedTuple):
 class Improvement(NamedTuple):
     """How one batch makes an actor better; its advantages have mean zero and deviation one."""
 
-    init: Callable  # (actor) -> what a client keeps for it at the start
-    improve: Callable  # (actor, kept, batch, round, key) -> actor, kept
+    init: Callable  # (actor) -> the state that a client keeps for it, at the start
+    improve: Callable  # (actor, state, batch, round, key) -> actor, state, named scalars of how it went
+    reports: tuple[str, ...] = ()  # the names of those
 
 
 BuildImprovement = Callable[[Policy], Improvement]

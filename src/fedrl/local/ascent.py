@@ -11,6 +11,7 @@ from fedrl.arguments import at_least, checked
 from fedrl.environments.protocol import Environment, Host
 from fedrl.keys import Key
 from fedrl.local.learner import BuildLearner, Learner
+from fedrl.local.reports import Report, added, means, nothing
 from fedrl.policies.softmax import softmax_table
 from fedrl.trees import Tree
 from fedrl.types import BuildPolicy, Client, LocalUpdate, Policy
@@ -20,10 +21,11 @@ class Direction(NamedTuple):
     """How a step is found: act, then learn from what was seen. `sample` is the client's whole contact with its world."""
 
     sample: Callable  # (theta, message, client, key)       -> seen
-    learn: Callable  # (theta, message, seen, client, key) -> tree like theta, environment steps taken
+    learn: Callable  # (theta, message, seen, client, key) -> tree like theta, environment steps taken[, `Report`]
     together: bool = False  # `sample` as in a LocalUpdate: of all clients at once, with (scene, key) at its end
     scene: Callable = lambda world, key: ()
     most_env_steps: int = 0  # that one step can take, 0 if not known
+    reports: tuple[str, ...] = ()  # what the report of `learn` measures (`reports.py`); () where it has none
 
 
 BuildDirection = Callable[[Any, Policy], Direction]  # (environment, policy)
@@ -35,6 +37,7 @@ class Ascent(NamedTuple):
     theta: Tree
     message: Tree
     env_steps: Array
+    report: Report  # of the steps so far
 
 
 def ascend(
@@ -47,18 +50,22 @@ def ascend(
     steps_of: Callable[[Client, Key], Array] | None = None,
     traced: bool = True,
 ) -> LocalUpdate:
-    """theta <- theta + eta * direction, `local_steps` times; uploads the displacement theta_K - theta (003, Eq. 4)."""
+    """theta <- theta + eta * direction, `local_steps` times; uploads the displacement theta_K - theta (003, Eq. 4).
+
+    Reports the mean over the local steps of what the direction measures.
+    """
     check_steps(eta, local_steps)
 
     def start(message: Tree, client: Client, key: Key) -> Ascent:
-        return Ascent(theta_of(message, client), message, jnp.zeros((), jnp.int32))
+        return Ascent(theta_of(message, client), message, jnp.zeros((), jnp.int32), nothing(direction.reports))
 
     def sample(local: Ascent, client: Client, *rest: Tree) -> Tree:
         return direction.sample(local.theta, local.message, client, *rest)
 
     def estimate(local: Ascent, seen: Tree, client: Client, key: Key) -> tuple[Tree, Ascent]:
-        tree, steps = direction.learn(local.theta, local.message, seen, client, key)
-        return tree, local._replace(env_steps=local.env_steps + steps)
+        tree, steps, *step = direction.learn(local.theta, local.message, seen, client, key)
+        report = added(local.report, step[0]) if direction.reports else local.report
+        return tree, local._replace(env_steps=local.env_steps + steps, report=report)
 
     def apply(local: Ascent, tree: Tree, client: Client) -> Ascent:
         return local._replace(theta=trees.add(local.theta, trees.scale(eta, tree)))
@@ -79,6 +86,7 @@ def ascend(
         traced=traced,
         together=direction.together,
         most_env_steps=direction.most_env_steps,
+        metrics=lambda local, client: means(local.report),
     )
 
 

@@ -10,9 +10,12 @@ from jax import Array
 from fedrl.arguments import checked
 from fedrl.keys import Key
 from fedrl.trees import Tree
-from fedrl.types import Client, LocalUpdate
+from fedrl.types import Client, LocalUpdate, Metrics
 
 Decay = Callable[[Array], Array]  # y, the local steps taken in this period (int32) -> D(y); D(0) = 1
+
+
+COUNTS = ("learnt", "applied")  # what a client reports of its steps; says nothing of what it saw
 
 
 class Counted(NamedTuple):
@@ -44,7 +47,10 @@ def exponential(lam: float) -> Decay:
 
 
 def counted(update: LocalUpdate, decay: Decay = constant) -> LocalUpdate:
-    """`update` that counts its steps, the direction at step y weighted by D(y) (Eq. 18)."""
+    """`update` that counts its steps, the direction at step y weighted by D(y) (Eq. 18).
+
+    It reports the two `COUNTS` beside what `update` reports.
+    """
 
     def start(message: Tree, client: Client, key: Key) -> Counted:
         return Counted(update.start(message, client, key), jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32))
@@ -61,10 +67,15 @@ def counted(update: LocalUpdate, decay: Decay = constant) -> LocalUpdate:
     def apply(local: Counted, direction: Tree, client: Client) -> Counted:
         return local._replace(local=update.apply(local.local, direction, client), applied=local.applied + 1)
 
+    def metrics(local: Counted, client: Client) -> Metrics:
+        counts = (n.astype(jnp.float32) for n in (local.learnt, local.applied))
+        return update.metrics(local.local, client) | dict(zip(COUNTS, counts, strict=True))
+
     return update._replace(
         start=start,
         sample=sample,
         estimate=estimate,
         apply=apply,
         finish=lambda local, client: update.finish(local.local, client),
+        metrics=metrics,
     )

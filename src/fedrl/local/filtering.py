@@ -63,5 +63,10 @@ def _add(theta: Theta, aggregate: Theta, step: float) -> Theta:
     return Theta(actor, critic, filters.all_merged(theta.filters, aggregate.filters))
 
 
-# actor and critic are displaced by the server's step; statistics are added as they are
-pooling = Pooling(_combine, _add, lambda aggregate: aggregate._replace(filters=Filters()))
+# actor and critic are displaced as the server's rule says; statistics are added as they are
+pooling = Pooling(
+    _combine,
+    _add,
+    displacement=lambda aggregate: aggregate._replace(filters=Filters()),
+    moving=lambda aggregate, displacement: displacement._replace(filters=aggregate.filters),
+)

@@ -12,7 +12,8 @@ from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
 from fedrl.local.ascent import BuildDirection, Direction
 from fedrl.local.reinforce import reward_to_go, scores
-from fedrl.local.svrpg import Anchor, log_likelihood
+from fedrl.local.reports import EPISODES, WEIGHTS, Report, aside, first_episodes, importance, measured
+from fedrl.local.svrpg import Anchor, importance_weight, log_likelihood
 from fedrl.policies.kinds import want_gradient
 from fedrl.rollouts.episodes import Trajectory, env_steps, sampler
 from fedrl.trees import Tree
@@ -26,6 +27,9 @@ def hapg(*, beta: float, horizon: int, batch: int = 1) -> BuildDirection:
     Lambda estimates grad J_i(theta) - grad J_i(theta_prev): the integral of the Hessian along the segment between them
     (the paper leaves the i out there). beta = 1 leaves w g(theta): REINFORCE by importance sampling, not on policy.
     The paper samples one episode per local step; with `batch` > 1 all share that step's alpha, which is still unbiased.
+
+    Reports what `reinforce` does, of the episodes under theta(alpha), and of the w largest_weight and effective_share as
+    `svrpg`.
     """
     at_least(0, beta=beta)
     at_least(1, horizon=horizon, batch=batch)
@@ -37,18 +41,25 @@ def hapg(*, beta: float, horizon: int, batch: int = 1) -> BuildDirection:
         def sample(theta: Tree, anchor: Anchor, client: Client, key: Key) -> Trajectory:
             return act(on_segment(theta, anchor.theta_prev, key), client, key)
 
-        def learn(theta: Tree, anchor: Anchor, seen: Trajectory, client: Client, key: Key) -> tuple[Tree, Array]:
+        def learn(
+            theta: Tree, anchor: Anchor, seen: Trajectory, client: Client, key: Key
+        ) -> tuple[Tree, Array, Report]:
             theta_alpha = on_segment(theta, anchor.theta_prev, key)
             gradient = reweighted(environment, policy, theta_alpha, seen)
+            g = gradient(theta)
+            report = first_episodes(aside(seen)) | measured(importance(weights(*aside((theta, theta_alpha, seen)))))
             if beta == 1.0:
-                return gradient(theta), env_steps(seen)
+                return g, env_steps(seen), report
             v = trees.subtract(theta, anchor.theta_prev)
             # d/d theta of w g along v, at theta(alpha) where w = 1: <grad log p, v> g + grad <g, v>, Eq. (5)
             _, lambda_ = jax.jvp(gradient, (theta_alpha,), (v,))
             anchored = trees.add(anchor.u, lambda_)
-            return trees.add(trees.scale(beta, gradient(theta)), trees.scale(1.0 - beta, anchored)), env_steps(seen)
+            return trees.add(trees.scale(beta, g), trees.scale(1.0 - beta, anchored)), env_steps(seen), report
 
-        return Direction(sample, learn, most_env_steps=horizon * batch)
+        def weights(theta: Tree, theta_alpha: Tree, seen: Trajectory) -> Array:
+            return importance_weight(policy, theta, theta_alpha, seen)
+
+        return Direction(sample, learn, most_env_steps=horizon * batch, reports=(*EPISODES, *WEIGHTS))
 
     return build
 

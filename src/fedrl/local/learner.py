@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
+from jax import Array
 
 from fedrl import trees
 from fedrl.trees import Tree
@@ -12,12 +13,21 @@ from fedrl.types import Client, Cohort, LocalUpdate, Policy
 Rule = Callable[[Tree, Cohort], Tree]  # (stack of uploads, cohort) -> aggregate
 
 
+class Model(NamedTuple):
+    """What a learner is sent, unless the server's rule says more."""
+
+    theta: Tree
+    round: Array  # how many have been played
+    selection: Tree = ()  # what a selection tells those who train, or report to it
+
+
 class Pooling(NamedTuple):
     """How the uploads of a learner's clients become the next theta. `rule` is the algorithm's: mean, median, yours."""
 
     combine: Callable[[Tree, Cohort, Rule], Tree]  # (stack of uploads, cohort, rule) -> aggregate
     add: Callable[[Tree, Tree, float], Tree]  # (theta, aggregate, server step) -> theta
-    displacement: Callable[[Tree], Tree]  # (aggregate) -> the part of it that moves parameters
+    displacement: Callable[[Tree], Tree]  # (aggregate, or theta) -> the part of it that moves parameters (or is moved)
+    moving: Callable[[Tree, Tree], Tree] = lambda aggregate, displacement: displacement  # -> `aggregate` with another
 
 
 def add_displacement(theta: Tree, displacement: Tree, step: float) -> Tree:
@@ -33,7 +43,7 @@ displacements = Pooling(lambda uploads, cohort, rule: rule(uploads, cohort), add
 class Learner(NamedTuple):
     policy: Policy
     init: Callable  # (key) -> theta: what is learnt together and travels
-    local: LocalUpdate  # reads `message.theta` and `message.round`, uploads the displacement of theta
+    local: LocalUpdate  # reads `theta` and `round` of its message (`Model`), uploads the displacement of theta
     memory: Callable = lambda client_id, key: ()  # (client_id, key) -> what a client starts with
     acts_with: Callable = lambda theta, client: theta  # (theta, client) -> the policy's parameters
     recent: Callable | None = None  # (theta, client) -> Trajectory it remembers, as the networks see it (filtered);
@@ -57,4 +67,5 @@ def within(local: LocalUpdate, inside: Callable[[Client], Client]) -> LocalUpdat
         estimate=lambda state, seen, client, key: local.estimate(state, seen, inside(client), key),
         apply=lambda state, direction, client: local.apply(state, direction, inside(client)),
         finish=lambda state, client: local.finish(state, inside(client)),
+        metrics=lambda state, client: local.metrics(state, inside(client)),
     )

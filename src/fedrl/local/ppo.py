@@ -9,18 +9,25 @@ from jax import Array
 from fedrl.arguments import at_least, checked
 from fedrl.keys import Key
 from fedrl.local import trust as trusts
-from fedrl.local.actor_critic import actor_critic, ratio
+from fedrl.local.actor_critic import actor_critic
 from fedrl.local.actor_critic_records import ActorCritic, Batch, Improvement
 from fedrl.local.learner import BuildLearner
+from fedrl.local.likelihood_ratio import ratio
 from fedrl.local.minibatches import descend
+from fedrl.local.reports import aside
 from fedrl.local.steps import Rate, adam, as_rate
 from fedrl.trees import Tree
-from fedrl.types import BuildPolicy, Policy
+from fedrl.types import BuildPolicy, Metrics, Policy
 
 
-class Kept(NamedTuple):
+class PPOState(NamedTuple):
+    """What improving the actor needs from one iteration to the next."""
+
     optimiser: Any  # its state
     beta: Array  # penalty coefficient
+
+
+REPORTS = ("policy_loss", "kl", "clip_share", "entropy")
 
 
 @checked
@@ -54,6 +61,9 @@ def ppo(
     bonus) are numbers, or schedules by round (`local/steps.py`). `optimiser` has no rate of its own: `steps.adam()`, not
     `optax.adam(1e-3)`. The settings from `policy` on are explained in `ActorCritic`. The defaults are those of common PPO;
     those of Xie & Song 2025 are in `recipes/xie2025`.
+
+    Reports policy_loss, kl, clip_share and entropy (`report`), and what all actor-critics do: value_loss,
+    explained_variance, episode_return and episode_length; the last two are NaN, that is not reported, if no episode ended.
     """
     at_least(0, epochs=epochs)
     at_least(1, minibatch=minibatch)
@@ -65,23 +75,55 @@ def ppo(
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:
-        if not (policy.kl and policy.entropy):
-            raise ValueError("PPO wants a policy with closed-form KL and entropy; use fedrl.policies.mlp")
-        kl, shannon = policy.kl, policy.entropy
-
-        def improve(actor: Tree, kept: Kept, batch: Batch, round: Array, key: Key) -> tuple[Tree, Kept]:
-            def loss(new: Tree, rows: Batch) -> Array:
-                rho, moved = ratio(policy, new, rows), kl(actor, new, rows.obs)
-                gain = jnp.mean(trust.objective(rho, rows.advantage, moved, kept.beta))
-                return -gain - entropy_at(round) * jnp.mean(shannon(new, rows.obs))
-
-            new, state = descend(
-                loss, actor, kept.optimiser, batch, key,
-                optimiser=optimiser, rate=rate_at(round), epochs=epochs, minibatch=minibatch,
-            )  # fmt: skip
-            beta = trust.adapt(kept.beta, jnp.mean(kl(actor, new, batch.obs)), jnp.max(batch.advantage))
-            return new, Kept(state, beta)
-
-        return Improvement(lambda actor: Kept(optimiser.init(actor), jnp.ones(())), improve)
+        return _climbing(policy, trust, optimiser, rate_at, entropy_at, epochs=epochs, minibatch=minibatch)
 
     return actor_critic(improvement, settings)
+
+
+def _climbing(
+    policy: Policy,
+    trust: trusts.Trust,
+    optimiser: optax.GradientTransformation,
+    rate_at: Rate,
+    entropy_at: Rate,
+    *,
+    epochs: int,
+    minibatch: int,
+) -> Improvement:
+    """The actor up its surrogate and entropy bonus, minibatch by minibatch."""
+    if not (policy.kl and policy.entropy):
+        raise ValueError("PPO wants a policy with closed-form KL and entropy; use fedrl.policies.mlp")
+    kl, shannon = policy.kl, policy.entropy
+
+    def improve(actor: Tree, state: PPOState, batch: Batch, round: Array, key: Key) -> tuple[Tree, PPOState, Metrics]:
+        def loss(new: Tree, rows: Batch) -> Array:
+            rho, moved = ratio(policy, new, rows), kl(actor, new, rows.obs)
+            gain = jnp.mean(trust.objective(rho, rows.advantage, moved, state.beta))
+            return -gain - entropy_at(round) * jnp.mean(shannon(new, rows.obs))
+
+        new, after = descend(
+            loss, actor, state.optimiser, batch, key,
+            optimiser=optimiser, rate=rate_at(round), epochs=epochs, minibatch=minibatch,
+        )  # fmt: skip
+        beta = trust.adapt(state.beta, jnp.mean(kl(actor, new, batch.obs)), jnp.max(batch.advantage))
+        return new, PPOState(after, beta), report(policy, trust, *aside((actor, new, state.beta, batch)))
+
+    return Improvement(lambda actor: PPOState(optimiser.init(actor), jnp.ones(())), improve, REPORTS)
+
+
+def report(policy: Policy, trust: trusts.Trust, old: Tree, new: Tree, beta: Array, batch: Batch) -> Metrics:
+    """How the new actor stands to the old one on the whole batch.
+
+    policy_loss is minus the surrogate, without the entropy bonus; kl is the mean KL(old || new); clip_share the share of
+    ratios beyond the bounds of `trust`; entropy the new actor's mean.
+    """
+    assert policy.kl
+    assert policy.entropy
+    rho, moved = ratio(policy, new, batch), policy.kl(old, new, batch.obs)
+    clipped = (rho < trust.low) | (rho > trust.high)
+    return {
+        "policy_loss": -jnp.mean(trust.objective(rho, batch.advantage, moved, beta)),
+        "kl": jnp.mean(moved),
+        "clip_share": jnp.mean(clipped.astype(jnp.float32)),
+        "entropy": jnp.mean(policy.entropy(new, batch.obs)),
+    }

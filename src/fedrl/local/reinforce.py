@@ -15,6 +15,7 @@ from fedrl.arguments import above, at_least, at_most, checked
 from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
 from fedrl.local.ascent import BuildDirection, Direction
+from fedrl.local.reports import EPISODES, Report, aside, first_episodes
 from fedrl.policies.kinds import want_gradient
 from fedrl.rollouts.contact import contact
 from fedrl.rollouts.episodes import Trajectory, env_steps
@@ -28,6 +29,8 @@ def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: f
 
     lam = 0 is Eq. (6), lam > 0 with a softmax table Eq. (9), lam > 0 with a bit-level softmax Eq. (10).
     `bit_discount` is the base by which the regulariser of bit q is discounted; None: gamma^(1/k), the paper's.
+    Reports episode_return (undiscounted) and episode_length of the episodes it saw. No gradient norm: it would be computed
+    from the gradient itself, and one more use of that changes the last bits of training.
     """
     at_least(1, horizon=horizon, batch=batch)
     at_least(0, "0 does not regularise", lam=lam)
@@ -39,15 +42,15 @@ def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: f
         want_gradient("reinforce", policy)
         touch = contact(environment, policy, lambda theta, client: theta, horizon=horizon, batch=batch)
 
-        def learn(theta: Tree, message: Tree, seen: Trajectory, client: Client, key: Key) -> tuple[Tree, Array]:
+        def learn(theta: Tree, message: Tree, seen: Trajectory, client: Client, key: Key) -> tuple[Tree, Array, Report]:
             to_go = reward_to_go(environment, policy, theta, seen, lam=lam, bit_discount=bit_discount)
             weight = jnp.full((batch,), 1.0 / batch, to_go.dtype)
-            return scores(policy, theta, seen, to_go)(theta, weight), env_steps(seen)
+            return scores(policy, theta, seen, to_go)(theta, weight), env_steps(seen), first_episodes(aside(seen))
 
         def sample(theta: Tree, message: Tree, client: Client, *rest: Tree) -> Tree:
             return touch.sample(theta, client, *rest)
 
-        return Direction(sample, learn, touch.together, touch.scene, horizon * batch)
+        return Direction(sample, learn, touch.together, touch.scene, horizon * batch, EPISODES)
 
     return build
 

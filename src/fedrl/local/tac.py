@@ -1,6 +1,6 @@
 """Tsallis actor-critic as a local learner: a policy gradient with a bonus for Tsallis entropy."""
 
-from typing import Any, Literal
+from typing import Literal
 
 import jax.numpy as jnp
 import optax
@@ -8,13 +8,15 @@ from jax import Array
 
 from fedrl.arguments import above, at_least, checked
 from fedrl.keys import Key
-from fedrl.local.actor_critic import actor_critic, surrogate
+from fedrl.local.actor_critic import actor_critic
 from fedrl.local.actor_critic_records import ActorCritic, Batch, Improvement
 from fedrl.local.learner import BuildLearner
+from fedrl.local.likelihood_ratio import surrogate
 from fedrl.local.minibatches import descend
+from fedrl.local.reports import aside
 from fedrl.local.steps import Rate, adam, as_rate
 from fedrl.trees import Tree
-from fedrl.types import BuildPolicy, Policy
+from fedrl.types import BuildPolicy, Metrics, Policy
 
 
 @checked
@@ -50,6 +52,8 @@ def tac(
 
     Unlike the paper, whose critics learn from a replay buffer and count the entropy of all later steps, this is the
     on-policy form: a drop-in for PPO, as Xu et al. 2024 (Fig. 6f) use it.
+
+    Reports policy_loss (of the surrogate alone), tsallis_entropy and kl on the whole batch, and what all actor-critics do.
     """
     above(0, "it is the entropic index, and between 1 and 2 is usual", q=q)
     at_least(0, epochs=epochs)
@@ -62,19 +66,51 @@ def tac(
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:
-        if not policy.tsallis:
-            raise ValueError("TAC wants a policy with closed-form Tsallis entropies; use fedrl.policies.mlp")
-        tsallis = policy.tsallis
-
-        def improve(actor: Tree, state: optax.OptState, batch: Batch, round: Array, key: Key) -> tuple[Tree, Any]:
-            def loss(new: Tree, rows: Batch) -> Array:
-                return -surrogate(policy, new, rows) - alpha_at(round) * jnp.mean(tsallis(new, rows.obs, q))
-
-            return descend(
-                loss, actor, state, batch, key,
-                optimiser=optimiser, rate=rate_at(round), epochs=epochs, minibatch=minibatch,
-            )  # fmt: skip
-
-        return Improvement(optimiser.init, improve)
+        return _climbing(policy, q, alpha_at, optimiser, rate_at, epochs=epochs, minibatch=minibatch)
 
     return actor_critic(improvement, settings)
+
+
+def _climbing(
+    policy: Policy,
+    q: float,
+    alpha_at: Rate,
+    optimiser: optax.GradientTransformation,
+    rate_at: Rate,
+    *,
+    epochs: int,
+    minibatch: int,
+) -> Improvement:
+    """The actor up its surrogate and Tsallis entropy, minibatch by minibatch."""
+    if not policy.tsallis:
+        raise ValueError("TAC wants a policy with closed-form Tsallis entropies; use fedrl.policies.mlp")
+    tsallis = policy.tsallis
+
+    def improve(
+        actor: Tree, state: optax.OptState, batch: Batch, round: Array, key: Key
+    ) -> tuple[Tree, optax.OptState, Metrics]:
+        def loss(new: Tree, rows: Batch) -> Array:
+            return -surrogate(policy, new, rows) - alpha_at(round) * jnp.mean(tsallis(new, rows.obs, q))
+
+        new, after = descend(
+            loss, actor, state, batch, key,
+            optimiser=optimiser, rate=rate_at(round), epochs=epochs, minibatch=minibatch,
+        )  # fmt: skip
+        return new, after, report(policy, q, *aside((actor, new, batch)))
+
+    return Improvement(optimiser.init, improve, reports(policy))
+
+
+def reports(policy: Policy) -> tuple[str, ...]:
+    """What can be said of this policy: a KL only where it has one in closed form."""
+    return ("policy_loss", "tsallis_entropy", *(["kl"] if policy.kl else []))
+
+
+def report(policy: Policy, q: float, old: Tree, new: Tree, batch: Batch) -> Metrics:
+    """On the whole batch: minus the mean of rho A, the new actor's mean S_q, and the mean KL(old || new)."""
+    assert policy.tsallis
+    found = {
+        "policy_loss": -surrogate(policy, new, batch),
+        "tsallis_entropy": jnp.mean(policy.tsallis(new, batch.obs, q)),
+    }
+    return found | ({"kl": jnp.mean(policy.kl(old, new, batch.obs))} if policy.kl else {})

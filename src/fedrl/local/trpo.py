@@ -11,11 +11,13 @@ from jax.scipy.sparse.linalg import cg
 
 from fedrl.arguments import at_least, checked
 from fedrl.keys import Key
-from fedrl.local.actor_critic import actor_critic, surrogate
+from fedrl.local.actor_critic import actor_critic
 from fedrl.local.actor_critic_records import ActorCritic, Batch, Improvement
 from fedrl.local.learner import BuildLearner
+from fedrl.local.likelihood_ratio import surrogate
+from fedrl.local.reports import aside
 from fedrl.trees import Tree
-from fedrl.types import BuildPolicy, Policy
+from fedrl.types import BuildPolicy, Metrics, Policy
 
 Scalar = Callable[[Array], Array]  # a number for every flat vector of parameters
 
@@ -49,6 +51,9 @@ def trpo(
     `iterations` of conjugate gradient find the direction with `damping` added to the Fisher matrix; the step is multiplied
     by `shrink` up to `backtracks` - 1 times until the surrogate improves and the bound holds, else the policy stays. The
     settings from `policy` on are explained in `ActorCritic`.
+
+    Reports surrogate_gain, kl and entropy on the whole batch, the share of steps that were accepted and the backtracks
+    before (all of them where none was), and what all actor-critics do.
     """
     if not (delta > 0 and damping >= 0 and 0 < shrink < 1):
         raise ValueError(
@@ -63,26 +68,52 @@ def trpo(
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:
-        if not policy.kl:
-            raise ValueError("TRPO wants a policy with closed-form KL; use fedrl.policies.mlp")
-        kl = policy.kl
-
-        def improve(actor: Tree, nothing: tuple, batch: Batch, round: Array, key: Key) -> tuple[Tree, tuple]:
-            theta, shaped = ravel_pytree(actor)
-
-            def gain(new: Array) -> Array:
-                return surrogate(policy, shaped(new), batch)
-
-            def mean_kl(new: Array) -> Array:
-                return jnp.mean(kl(actor, shaped(new), batch.obs))
-
-            step = natural_step(gain, mean_kl, theta, delta=delta, damping=damping, iterations=iterations)
-            new = line_search(gain, mean_kl, theta, step, delta=delta, backtracks=backtracks, shrink=shrink)
-            return shaped(new), nothing
-
-        return Improvement(lambda actor: (), improve)
+        return _stepping(
+            policy, delta=delta, damping=damping, iterations=iterations, backtracks=backtracks, shrink=shrink
+        )
 
     return actor_critic(improvement, settings)
+
+
+def _stepping(
+    policy: Policy, *, delta: float, damping: float, iterations: int, backtracks: int, shrink: float
+) -> Improvement:
+    """The actor by one natural step, shortened until it is good."""
+    if not policy.kl:
+        raise ValueError("TRPO wants a policy with closed-form KL; use fedrl.policies.mlp")
+    kl = policy.kl
+
+    def improve(actor: Tree, nothing: tuple, batch: Batch, round: Array, key: Key) -> tuple[Tree, tuple, Metrics]:
+        theta, shaped = ravel_pytree(actor)
+
+        def gain(new: Array) -> Array:
+            return surrogate(policy, shaped(new), batch)
+
+        def mean_kl(new: Array) -> Array:
+            return jnp.mean(kl(actor, shaped(new), batch.obs))
+
+        step = natural_step(gain, mean_kl, theta, delta=delta, damping=damping, iterations=iterations)
+        new, tries = line_search(gain, mean_kl, theta, step, delta=delta, backtracks=backtracks, shrink=shrink)
+        told = report(policy, *aside((actor, shaped(new), batch)))
+        counts = {"accepted": (tries < backtracks).astype(jnp.float32), "backtracks": tries.astype(jnp.float32)}
+        return shaped(new), nothing, told | counts
+
+    return Improvement(lambda actor: (), improve, reports(policy))
+
+
+def reports(policy: Policy) -> tuple[str, ...]:
+    """What can be said of this policy: an entropy only where it has one in closed form."""
+    return ("surrogate_gain", "kl", *(["entropy"] if policy.entropy else []), "accepted", "backtracks")
+
+
+def report(policy: Policy, old: Tree, new: Tree, batch: Batch) -> Metrics:
+    """On the whole batch: by how much mean(rho A) grew, the mean KL(old || new), the new actor's mean entropy."""
+    assert policy.kl
+    found = {
+        "surrogate_gain": surrogate(policy, new, batch) - surrogate(policy, old, batch),
+        "kl": jnp.mean(policy.kl(old, new, batch.obs)),
+    }
+    return found | ({"entropy": jnp.mean(policy.entropy(new, batch.obs))} if policy.entropy else {})
 
 
 def fisher_product(mean_kl: Scalar, theta: Array, v: Array) -> Array:
@@ -105,10 +136,10 @@ def natural_step(
 
 def line_search(
     gain: Scalar, mean_kl: Scalar, theta: Array, step: Array, *, delta: float, backtracks: int, shrink: float
-) -> Array:
+) -> tuple[Array, Array]:
     """theta + shrink^j step for the first j < `backtracks` with more gain than theta and a mean KL of at most `delta`.
 
-    Where there is none it is theta.
+    Where there is none it is theta. Also returned is j, the number of backtracks, which then is `backtracks`.
     """
     before = gain(theta)
 
@@ -120,4 +151,4 @@ def line_search(
         return ~((gain(new) > before) & (mean_kl(new) <= delta))
 
     j = jax.lax.while_loop(lambda j: (j < backtracks) & refused(j), lambda j: j + 1, jnp.zeros((), jnp.int32))
-    return jnp.where(j < backtracks, there(j), theta)
+    return jnp.where(j < backtracks, there(j), theta), j

@@ -15,6 +15,8 @@ class Trust(NamedTuple):
 
     objective: Callable  # (ratio, advantage, kl, beta) -> [...] to be maximised
     adapt: Callable  # (beta, kl, largest advantage) -> beta for the next iteration
+    low: float = 0.0  # ratios below this,
+    high: float = math.inf  # or above this, are clipped; what `clip_share` counts
 
 
 @checked
@@ -26,7 +28,7 @@ def clipped(reach: float = 0.2) -> Trust:
     def objective(ratio: Array, advantage: Array, kl: Array, beta: Array) -> Array:
         return jnp.minimum(ratio * advantage, jnp.clip(ratio, 1.0 - reach, 1.0 + reach) * advantage)
 
-    return Trust(objective, lambda beta, kl, largest: beta)
+    return Trust(objective, lambda beta, kl, largest: beta, 1.0 - reach, 1.0 + reach)
 
 
 @checked
@@ -47,4 +49,4 @@ def adaptive_kl(target: float = 3e-3) -> Trust:
         cap = jnp.minimum(20.0, jnp.abs(largest) / jnp.maximum(kl, 1e-12))
         return jnp.maximum(jnp.minimum(beta, cap), 1e-8)
 
-    return Trust(objective, adapt)
+    return Trust(objective, adapt, 1e-8, 10.0)

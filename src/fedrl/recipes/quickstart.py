@@ -16,23 +16,19 @@ import jax.numpy as jnp
 
 from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fed_q_learning import fed_q_learning
-from fedrl.algorithms.fedavg import Method, pavg
+from fedrl.algorithms.fedavg import pavg
+from fedrl.algorithms.federated import Method
 from fedrl.algorithms.fedpg import rs_fedpg
 from fedrl.engines.fused import fused
 from fedrl.environments import finite, seven_state
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe, RecipeError
 from fedrl.federation import Federation
 from fedrl.keys import of_seed
 from fedrl.local.ascent import steps_along
 from fedrl.local.reinforce import reinforce
 from fedrl.plots import curves
-from fedrl.recipes import judging
-from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
 from fedrl.theory.common_policies import best_deterministic, best_stationary
-
-PAPER = "fedrl, after Labbi et al. 2025"
-SHOWS = "federating beats going alone; a stochastic common policy beats averaging Q tables"
-MINUTES = 1.0
-SEEDS = 8
 
 AWARE, PLAIN, OWN = "RS-FedPG (heterogeneity-aware)", "QAvg (averaged Q tables)", "alone"
 
@@ -49,9 +45,6 @@ class Config:
     lam: float = 0.05  # temperature of the entropy regularisation
     q_eta: float = 0.1  # step size of Q-learning
     over: str = "vmap"  # engine: "vmap" (fast) or "map" (exact)
-
-
-PAPER_SIZE: dict = {}
 
 
 def build(config: Config) -> dict[str, Arm]:
@@ -86,8 +79,8 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 
 def _above(arms: dict[str, Outcome], better: str, worse: str, text: str) -> Claim:
-    gap, error = judging.mean_se(arms[better].final() - arms[worse].final())
-    return Claim(f"{text}: {better} above {worse} by 3 SE", judging.sign(gap, error), {"gap": gap, "se": error})
+    gap, error = judge.mean_se(arms[better].final() - arms[worse].final())
+    return Claim(f"{text}: {better} above {worse} by 3 SE", judge.sign(gap, error), {"gap": gap, "se": error})
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
@@ -99,3 +92,15 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     }
     rows = {name: outcome.rows for name, outcome in arms.items()}
     return [curves.draw(rows, folder / "return.png", title="Clients of two kinds, one policy", levels=levels)]
+
+
+RECIPE = Recipe(
+    paper="fedrl, after Labbi et al. 2025",
+    shows="federating beats going alone; a stochastic common policy beats averaging Q tables",
+    minutes=1.0,
+    seeds=8,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+)

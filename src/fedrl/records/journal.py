@@ -7,7 +7,8 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from fedrl.engines.engine import Play, State
+from fedrl.core.round import State
+from fedrl.engines.engine import Play
 from fedrl.finished_run import Run
 from fedrl.policies.saved import from_parts
 from fedrl.records import checkpoint, kept, left_out, log, policy_file, train_folder

@@ -15,11 +15,13 @@ from fedrl.environments.protocol import Environment, Host
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
+from fedrl.local.learner import Learner
 from fedrl.policies.deterministic import deterministic as without_noise
 from fedrl.rollouts.contact import contact
 from fedrl.rollouts.episodes import MOST_STEPS, Trajectory
 from fedrl.rollouts.meetings import Scene
-from fedrl.selection.participation import EVERYONE, Choose, Participation
+from fedrl.selection.participation import everyone
+from fedrl.selection.selection import BuildSelection, Choose, drawing
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics
 
@@ -28,12 +30,12 @@ Measure = Callable[[Algorithm, Federation], Exchange]
 
 @checked
 def exact_return(
-    participation: Participation = EVERYONE, *, start: Array | None = None, deterministic: bool = False
+    clients: BuildSelection = everyone(), *, start: Array | None = None, deterministic: bool = False
 ) -> Measure:
     """J_c(pi) of each client by a linear solve, plain (not regularised) and discounted: Eq. (1) of 003, Eq. (3) of 000.
 
     `start` evaluates from another start distribution than the one trained from, `deterministic` the policy that always
-    takes its most likely action. A large population is measured on the clients that `participation` chooses.
+    takes its most likely action. A large population is measured on the clients that `clients` draws.
     """
 
     rho = None if start is None else _distribution(start)
@@ -62,7 +64,7 @@ def exact_return(
             max_steps=0,
             possible=lambda value, client: _possible(value, client, gamma),
         )
-        return measuring(algorithm, local, participation(federation))
+        return measuring(algorithm, local, _drawn(clients, algorithm, federation, local))
 
     return build
 
@@ -104,7 +106,7 @@ class _Look(NamedTuple):
 @checked
 def sampled_return(
     episodes: int = 10,
-    participation: Participation = EVERYONE,
+    clients: BuildSelection = everyone(),
     *,
     horizon: int | None = None,
     per_step: bool = False,
@@ -157,9 +159,13 @@ def sampled_return(
             traced=isinstance(environment, Environment),
             together=touch.together,
         )
-        return measuring(algorithm, local, participation(federation))
+        return measuring(algorithm, local, _drawn(clients, algorithm, federation, local))
 
     return build
+
+
+def _drawn(clients: BuildSelection, algorithm: Algorithm, federation: Federation, local: LocalUpdate) -> Choose:
+    return drawing(clients, federation, Learner(algorithm.policy, algorithm.init, local))
 
 
 def usual(federation: Federation) -> Measure:

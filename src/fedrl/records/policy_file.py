@@ -32,7 +32,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedrl.engines.engine import State
+from fedrl.core.round import State
 from fedrl.environments import spaces
 from fedrl.environments.errors import WorldError
 from fedrl.federation import Federation

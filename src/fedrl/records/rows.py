@@ -8,10 +8,10 @@ import time
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from fedrl import trees
+from fedrl.core import shapes
 from fedrl.faults import Why
 from fedrl.federation import Federation
 from fedrl.records import left_out
@@ -31,21 +31,9 @@ Row = dict[str, Any]
 
 def wire_bytes(exchange: Exchange, algorithm: Algorithm, federation: Federation) -> tuple[int, int]:
     """Bytes down to and up from one client in one exchange, from the shapes of what travels."""
-    key = jax.random.key(0)
-    server = jax.eval_shape(algorithm.init, key)
-
-    def trip(server: Any, key: Any) -> tuple[Any, Any]:
-        asked = exchange.choose(server, key)
-        shared = federation.shared()
-        clients = federation.enrol(shared, key, algorithm)
-        client = trees.take(federation.rows(shared, clients, asked.ids[:1]), jnp.int32(0))
-        message = exchange.send(server, client.id)
-        local = exchange.local.start(message, client, key)
-        upload, _, _ = exchange.local.finish(local, client)
-        return message, exchange.channel.encode(upload, asked, jnp.int32(0), key)
-
-    message, wire = jax.eval_shape(trip, server, key)
-    return trees.nbytes(message), trees.nbytes(wire)
+    request = shapes.of_request(exchange, algorithm, federation)
+    message, upload = shapes.of_message(exchange, request), shapes.of_work(exchange, request).upload
+    return trees.nbytes(message), trees.nbytes(upload)
 
 
 class Ledger:
@@ -82,7 +70,7 @@ class Ledger:
         for name, value in metrics.items():
             if not name.startswith("measure/") and not name.endswith(COUNTS):
                 each = name.endswith("_by_seed")
-                row[name] = np.asarray(value) if each else np.mean(value, axis=0, dtype=np.float64)
+                row[name] = np.asarray(value) if each else of_each(np.asarray(value, np.float64))
         return row | measured(metrics)
 
 
@@ -124,7 +112,7 @@ def returns_of(metrics: Metrics) -> np.ndarray:
 
 
 def of_each(returns: np.ndarray) -> np.ndarray:
-    """[clients] mean over the seeds in which a client was measured; NaN if it never was."""
+    """[seeds, ...] -> mean over the seeds that have a number, of each client's return, say; NaN where none has."""
     there = ~np.isnan(returns)
     if there.all():
         return returns.mean(axis=0)

@@ -17,7 +17,7 @@ from fedrl.arguments import checked_only
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.links.plain import plain
-from fedrl.local.learner import Learner
+from fedrl.local.learner import Learner, Model
 from fedrl.records.rows import MOST_CLIENTS
 from fedrl.selection.numbering import Names, secret
 from fedrl.selection.participation import cohort, draw_subset
@@ -104,8 +104,9 @@ def two_phase(
             metrics = {"scores": by_client(asked, value), "asked": by_client(asked, jnp.ones_like(value))}
             return server._replace(selection=Chosen(luck, ids)), more | {k: v for k, v in metrics.items() if v.size}
 
-        def send(server: Any, client_id: Array) -> Any:
-            return server._replace(selection=secret(keys.of(server.selection.luck, "names", server.round)))
+        def send(server: Any, client_id: Array) -> Model:
+            word = secret(keys.of(server.selection.luck, "names", server.round))
+            return Model(server.theta, server.round, word)
 
         looking = Exchange(
             name="report",

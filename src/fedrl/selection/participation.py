@@ -1,6 +1,5 @@
-"""Who takes part: everyone, a uniform draw, or a weighted draw. Each returns `(federation) -> choose(server, key)`."""
+"""Selections that look at nobody: everyone, a uniform draw, or a weighted draw."""
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -11,50 +10,46 @@ from fedrl import keys
 from fedrl.arguments import at_least, checked
 from fedrl.federation import Federation
 from fedrl.keys import Key
+from fedrl.local.learner import Learner
+from fedrl.selection.selection import BuildSelection, Selection
 from fedrl.types import Cohort
-
-Choose = Callable[[Any, Key], Cohort]
-Participation = Callable[[Federation], Choose]
 
 
 @checked
-def everyone() -> Participation:
-    def build(federation: Federation) -> Choose:
-        return lambda server, key: cohort(federation, jnp.arange(federation.count, dtype=jnp.int32))
+def everyone() -> BuildSelection:
+    def build(federation: Federation, learner: Learner) -> Selection:
+        return Selection(lambda server, key: cohort(federation, jnp.arange(federation.count, dtype=jnp.int32)))
 
     return build
 
 
-EVERYONE = everyone()  # the default of methods, by which they know that nobody has asked for another
-
-
 @checked
-def uniform(clients: int) -> Participation:
+def uniform(clients: int) -> BuildSelection:
     """`clients` of them, without replacement, each set equally likely; each counts by its weight q.
 
     Floyd's algorithm: the cost grows with the square of the cohort and not at all with the population.
     """
     at_least(1, clients=clients)
 
-    def build(federation: Federation) -> Choose:
+    def build(federation: Federation, learner: Learner) -> Selection:
         _check(clients, federation)
-        return lambda server, key: cohort(federation, jnp.sort(draw_subset(key, federation.count, clients)))
+        return Selection(lambda server, key: cohort(federation, jnp.sort(draw_subset(key, federation.count, clients))))
 
     return build
 
 
 @checked
-def weighted(clients: int) -> Participation:
+def weighted(clients: int) -> BuildSelection:
     """`clients` of them, without replacement, drawn one after the other in proportion to q; each then counts the same.
 
     Gumbel top-k, so the cost per round grows with the population.
     """
     at_least(1, clients=clients)
 
-    def build(federation: Federation) -> Choose:
+    def build(federation: Federation, learner: Learner) -> Selection:
         _check(clients, federation)
         if federation.weight is None:
-            return uniform(clients)(federation)
+            return uniform(clients)(federation, learner)
         log_weight = jnp.log(federation.weight)
 
         def choose(server: Any, key: Key) -> Cohort:
@@ -62,7 +57,7 @@ def weighted(clients: int) -> Participation:
             ids = jnp.sort(jax.lax.top_k(luck, clients)[1].astype(jnp.int32))
             return cohort(federation, ids)._replace(weight=jnp.full((clients,), 1.0 / clients))
 
-        return choose
+        return Selection(choose)
 
     return build
 

@@ -1,20 +1,27 @@
-"""A selection looks at clients before it chooses among them: what it adds to federated averaging."""
+"""Who trains: a selection chooses, and may first look at the clients. One argument, `selection`, of every method."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from fedrl.federation import Federation
+from fedrl.keys import Key
 from fedrl.local.learner import Learner
 from fedrl.types import Client, Cohort, Exchange, Metrics
+
+Choose = Callable[[Any, Key], Cohort]  # (server, key)
 
 
 def _nothing(local: Any, client: Client) -> tuple:
     return ()
 
 
+def _no_memory(key: Key) -> tuple:
+    return ()
+
+
 class Selection(NamedTuple):
-    choose: Callable  # (server, key) -> Cohort: who trains; `server.selection` is what `init` and `file` made
-    init: Callable = lambda key: ()  # (key) -> what the server remembers
+    choose: Choose  # (server, key) -> Cohort: who trains; `server.selection` is what `init` and `file` made
+    init: Callable = _no_memory  # (key) -> what the server remembers
     before: tuple[Exchange, ...] = ()  # exchanges played before "train": reports of two-phase methods
     tells: Callable[[Any], Any] = lambda state: ()  # (what is remembered) -> what those who train find in the message
     rides: Callable = _nothing  # (local, client) -> report that rides in the upload of one-phase methods
@@ -28,3 +35,14 @@ class Selection(NamedTuple):
 
 
 BuildSelection = Callable[[Federation, Learner], Selection]
+
+
+def drawing(clients: BuildSelection, federation: Federation, learner: Learner) -> Choose:
+    """The choice of a selection that neither looks at clients nor remembers them: for measurements and openings."""
+    chooser = clients(federation, learner)
+    if chooser.reports or chooser.init is not _no_memory:
+        raise ValueError(
+            "only clients that train are looked at before they are chosen, and here they do not; "
+            "give everyone(), uniform(4) or weighted(4) of fedrl.selection.participation"
+        )
+    return chooser.choose

@@ -14,11 +14,13 @@ from fedrl.agents.learner import grpo
 from fedrl.agents.models.model import Lora
 from fedrl.agents.models.opened import opened
 from fedrl.agents.tasks import federation
-from fedrl.algorithms.fedavg import Model, fedavg
+from fedrl.algorithms.fedavg import fedavg
+from fedrl.algorithms.federated import training, with_training
+from fedrl.algorithms.server_rules import ServerState
+from fedrl.core.round import update_server
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.keys import of_seed
 from fedrl.local.learner import Learner
-from fedrl.round import server_half
 from fedrl.selection.participation import everyone
 from fedrl.types import LocalUpdate
 
@@ -82,8 +84,8 @@ def received(uploads: list[tuple[list, list]], *, used: bool = True) -> tuple[di
         name: jnp.asarray([client[i] for client in uploads], jnp.float32)
         for i, name in enumerate(("x.lora_A", "x.lora_B"))
     }
-    asked = everyone()(two_clients())((), of_seed(0))
-    server, seen = server_half(train, Model(theta, jnp.int32(0)), (stack, ()), asked, of_seed(0))
+    asked = everyone()(two_clients(), None).choose((), of_seed(0))
+    server, seen = update_server(train, ServerState(theta, jnp.int32(0)), (stack, ()), asked, of_seed(0))
     return server.theta, seen
 
 
@@ -159,7 +161,7 @@ def test_a_round_with_frozen_A():
     def watched(federation):
         """Federated averaging that logs how far the mean of factors is from the mean of products."""
         algorithm = fedavg(learner)(federation)
-        *before, train = algorithm.exchanges
+        train = training(algorithm)
 
         def receive(server, came, cohort, key):
             after, seen = train.receive(server, came[0], cohort, key)
@@ -175,7 +177,7 @@ def test_a_round_with_frozen_A():
         def combine(uploads, cohort):
             return train.combine(uploads, cohort), uploads[0]
 
-        return algorithm._replace(exchanges=(*before, train._replace(combine=combine, receive=receive)))
+        return with_training(algorithm, train._replace(combine=combine, receive=receive))
 
     clients = two_clients()
     look = held_out(spec, WORLD_OF_COLOURS, [20])

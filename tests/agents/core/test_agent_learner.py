@@ -38,9 +38,9 @@ def clients():
     return federation(WORLD_OF_COLOURS, [np.array([0, 3]), np.array([1]), np.array([2, 5, 8])])
 
 
-def method(spec=SPEC, rate=1e-3, local_steps=2, participation=uniform(2), mu=0.0, **options):
+def method(spec=SPEC, rate=1e-3, local_steps=2, selection=uniform(2), mu=0.0, **options):
     learner = grpo(spec, Grpo(reward="score"), tasks=2, group=4, rate=rate, local_steps=local_steps, mu=mu)
-    return fedavg(learner, participation=participation, **options)
+    return fedavg(learner, selection=selection, **options)
 
 
 def train(engine, **options):
@@ -182,7 +182,7 @@ def test_clipped_and_blurred():
 
 def test_all_at_once_over_processes():
     """FedProx, a robust mean and a channel, two workers: the bytes of one after the other."""
-    options = {"mu": 10.0, "combine": median, "channel": clipped(0.01, 1e-3), "participation": everyone()}
+    options = {"mu": 10.0, "combine": median, "channel": clipped(0.01, 1e-3), "selection": everyone()}
     one, two = (
         end_state(method(**options), engine, clients(), held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT), rounds=1)
         for engine in (one_at_a_time(), processes(2))

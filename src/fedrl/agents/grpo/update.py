@@ -12,6 +12,7 @@ from fedrl.agents.descent import Optimiser, descend, minibatches
 from fedrl.agents.episodes import Episode
 from fedrl.agents.grpo.advantages import by_anchor, discounted, group_relative
 from fedrl.agents.grpo.loss import grpo_loss
+from fedrl.agents.grpo.report import numbers, of_decisions
 from fedrl.agents.likelihood import Sample, likelihood
 from fedrl.agents.models.below import Below
 from fedrl.agents.models.model import Model, Theta, as_it_came
@@ -55,6 +56,7 @@ class Learnt(NamedTuple):
     theta: Theta
     state: Any  # of the optimiser
     loss: float
+    report: dict[str, float]  # means over what was learnt from (`of_decisions`)
 
 
 def reward_of(episode: Episode, settings: Grpo) -> float:
@@ -103,9 +105,9 @@ def improve(
         if sample.decisions
     ]
     if not useful:
-        return Learnt(theta, state, 0.0)
+        return Learnt(theta, state, 0.0, of_decisions([], reference=False))
     references: dict[int, torch.Tensor] = {}
-    losses = []
+    losses, told = [], []
     for rows in minibatches([group for _, _, group in useful], settings.epochs, settings.minibatch, shuffle):
         parts = [[rows[i] for i in part] for part in batches([useful[i][0].tokens for i in rows], settings.at_once)]
         weight = 1.0 / sum(len(useful[i][0].decisions) for i in rows)
@@ -128,11 +130,12 @@ def improve(
                 beta=settings.beta,
                 entropy_bonus=settings.entropy_bonus,
             )
+            told.append((len(now.log_prob), numbers(found)))
             return weight * len(now.log_prob) * found.loss
 
         theta, state, value = descend(model, theta, state, optimiser, *(partial(loss, part) for part in parts))
         losses.append(value)
-    return Learnt(theta, state, float(np.mean(losses)))
+    return Learnt(theta, state, float(np.mean(losses)), of_decisions(told, reference=settings.beta > 0))
 
 
 def _tensor(values: Any, device: torch.device) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The settings that the recipes of FedAgent (paper 002) share, and the paper's own."""
+"""The settings that the recipes of FedAgent share, and the paper's own."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -58,7 +58,7 @@ class Config:
     every: int = 2  # rounds between two evaluations
 
 
-PAPER_SIZE: dict[str, Any] = {
+PAPER_SETTINGS: dict[str, Any] = {
     "model": "qwen2.5-1.5b",
     "rank": 0,
     "checkpointing": True,

@@ -17,8 +17,8 @@ from fedrl.agents.models.opened import Spec
 from fedrl.agents.models.pocket import Size
 from fedrl.agents.models.pocket_spec import Pocket
 from fedrl.agents.models.pretrained import FREE, SYSTEM, Pretrained, Warm
+from fedrl.experiments.recipe import RecipeError
 from fedrl.recipes.fedagent._config import MODELS, Config
-from fedrl.recipes.recipe import RecipeError
 
 DEMONSTRATIONS = {"webshop": 1000, "household": 3000}  # after which `pocket` wins some of its tasks, not all
 PASSES = {"household": 2}  # over these; once elsewhere

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Claim, Outcome
 from fedrl.plots import curves
-from fedrl.recipes import judging
 from fedrl.recipes.fedagent._config import Config
-from fedrl.recipes.recipe import Claim, Outcome
 
 CLOSE = 0.05  # in success: what is called similar, or insensitive
 AXES = ("local epochs", "success on held-out tasks")
@@ -23,37 +23,37 @@ def start(outcome: Outcome) -> np.ndarray:
 
 def above(text: str, one: np.ndarray, other: np.ndarray) -> Claim:
     """By 3 standard errors, within a seed."""
-    return _claim(f"{text}, by 3 SE", one, other, judging.sign)
+    return _claim(f"{text}, by 3 SE", one, other, judge.sign)
 
 
 def near(text: str, one: np.ndarray, other: np.ndarray) -> Claim:
     """The difference within a seed lies within `CLOSE`, and so do 3 standard errors around it."""
-    return _claim(f"{text}, within {CLOSE:.2f} by 3 SE", one, other, partial(judging.inside, low=-CLOSE, high=CLOSE))
+    return _claim(f"{text}, within {CLOSE:.2f} by 3 SE", one, other, partial(judge.inside, low=-CLOSE, high=CLOSE))
 
 
 def not_below(text: str, one: np.ndarray, other: np.ndarray) -> Claim:
     """It is not more than `CLOSE` below, by 3 standard errors within a seed."""
     return _claim(
-        f"{text}, by {CLOSE:.2f} at most (3 SE)", one, other, lambda gap, error: judging.sign(gap + CLOSE, error)
+        f"{text}, by {CLOSE:.2f} at most (3 SE)", one, other, lambda gap, error: judge.sign(gap + CLOSE, error)
     )
 
 
 def within_noise(text: str, one: np.ndarray, other: np.ndarray) -> Claim:
     """It is not below by more than 3 standard errors within a seed; one seed has none."""
 
-    def judge(gap: float, error: float) -> str:
+    def decide(gap: float, error: float) -> str:
         if math.isnan(error):
-            return judging.UNDECIDED
-        return judging.FAILS if gap < -judging.ERRORS * error else judging.HOLDS
+            return judge.UNDECIDED
+        return judge.FAILS if gap < -judge.ERRORS * error else judge.HOLDS
 
-    return _claim(f"{text}: within 3 SE, or above", one, other, judge)
+    return _claim(f"{text}: within 3 SE, or above", one, other, decide)
 
 
-def _claim(text: str, one: np.ndarray, other: np.ndarray, judge: Callable[[float, float], str]) -> Claim:
-    """About the difference of two arms [seeds], which `judge` is given with its standard error."""
-    gap, error = judging.mean_se(one - other)
+def _claim(text: str, one: np.ndarray, other: np.ndarray, decide: Callable[[float, float], str]) -> Claim:
+    """About the difference of two arms [seeds], which `decide` is given with its standard error."""
+    gap, error = judge.mean_se(one - other)
     numbers = {"gap": gap, "se": error, "one": one.mean(), "other": other.mean(), "seeds": one.size}
-    return Claim(text, judge(gap, error), numbers)
+    return Claim(text, decide(gap, error), numbers)
 
 
 def draw(config: Config, arms: dict[str, Outcome], path: Path, title: str, per_round: dict[str, int]) -> Path:
@@ -79,5 +79,5 @@ def table(arms: dict[str, Outcome], path: Path) -> Path:
 
 
 def _cell(values: np.ndarray) -> str:
-    mean, error = judging.mean_se(100 * values)
+    mean, error = judge.mean_se(100 * values)
     return f"{mean:.1f}" if math.isnan(error) else f"{mean:.1f} ± {error:.1f}"

@@ -1,4 +1,4 @@
-"""What the recipes of FedAgent (paper 002) share: an application, a model, whose task is whose, and how it is trained.
+"""What the recipes of FedAgent share: an application, a model, whose task is whose, and how it is trained.
 
 Needs the extra `llm`. The agents train with GRPO; the model has imitated public demonstrations first (`pocket`), which the
 paper's have not: a measurement at round 0 shows what that alone gives.
@@ -10,17 +10,19 @@ import sys
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedrl.algorithms.fedavg import fedavg
+from fedrl.algorithms.federated import Method, training, with_training
 from fedrl.cache_folder import cache_folder
+from fedrl.core.round import averaged
 from fedrl.engines.processes import processes
+from fedrl.experiments.recipe import Arm, RecipeError
 from fedrl.federation import Federation
-from fedrl.local.learner import Learner
 from fedrl.recipes.fedagent._config import Config
-from fedrl.recipes.recipe import Arm, RecipeError
-from fedrl.selection.participation import Participation, everyone, uniform
-from fedrl.selection.selection import BuildSelection, Selection
+from fedrl.selection.participation import everyone, uniform
+from fedrl.types import Algorithm, Cohort, Metrics
 
 LOCAL = (21, 42, 84)  # the clients whose training alone the paper reports
 
@@ -97,7 +99,8 @@ class Study:
         among = everyone() if per_round == len(lists) else uniform(per_round)
         chunks = min(2, len(lists))
         every = max(1, config.every * config.local_epochs // local_epochs)
-        method = fedavg(learner, selection=_watched(among)) if look else fedavg(learner, participation=among)
+        method = fedavg(learner, selection=among)
+        method = _by_client(method) if look else method
         if config.model != "pocket" and config.rank:
             method = of_products(method, used=config.mean == "products")
         return Arm(
@@ -124,14 +127,15 @@ class Study:
         return self.arm([self.lists[client % len(self.lists)]], 1, 1, self.config.rounds * self.config.local_epochs)
 
 
-def _watched(participation: Participation) -> BuildSelection:
-    """Chosen by `participation`; who it was and what they say of their models is logged, seed by seed."""
+def _by_client(method: Method) -> Method:
+    """`method`, of which the log also has who trained and what each says of its own model, seed by seed."""
 
-    def build(federation: Federation, learner: Learner) -> Selection:
-        return Selection(
-            participation(federation),
-            rides=lambda local, client: local.report,
-            seen=lambda cohort, reports: {"clients_by_seed": cohort.ids, "locals_by_seed": reports},
-        )
+    def report(metrics: Metrics, cohort: Cohort) -> Metrics:
+        own = jnp.stack([metrics["own_success"], metrics["own_score"]], axis=-1)
+        return averaged(metrics, cohort) | {"clients_by_seed": cohort.ids, "locals_by_seed": own}
+
+    def build(federation: Federation) -> Algorithm:
+        algorithm = method(federation)
+        return with_training(algorithm, training(algorithm)._replace(report=report))
 
     return build

@@ -1,21 +1,17 @@
-"""Figure 2 of FedAgent (paper 002): what clients and server can do after every round, beside centralised training."""
+"""Figure 2 of FedAgent: what clients and server can do after every round, beside centralised training."""
 
 from pathlib import Path
 
 import numpy as np
 
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.plots import curves, style
 from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
-from fedrl.recipes.fedagent._config import PAPER_SIZE as PAPER_SIZE
-from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.recipes.fedagent._config import PAPER_SETTINGS
 
-PAPER = "FedAgent (paper 002), Figure 2"
 SHOWS = "how do the server's model and its clients' own models get better, round by round?"
-MINUTES = 9.0
-SEEDS = 2
-PAPER_SEEDS = 3
 
 Config = shared.Config
 SERVER, CENTRALISED = "FedAgent, server", "Centralised"
@@ -57,3 +53,17 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
             axes.plot(row["round"] * config.local_epochs, success, "o", color=colour, markersize=4, alpha=0.6)
     style.legend(axes)
     return [style.save(figure, folder / "dynamics.png", f"{SHOWS} Circles: clients of the first seed.")]
+
+
+RECIPE = Recipe(
+    paper="FedAgent, Figure 2",
+    shows=SHOWS,
+    minutes=9.0,
+    seeds=2,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_settings=PAPER_SETTINGS,
+    paper_seeds=3,
+)

@@ -1,19 +1,15 @@
-"""Figure 3 of FedAgent (paper 002): tasks of a client, clients in a round, epochs of a client in a round."""
+"""Figure 3 of FedAgent: tasks of a client, clients in a round, epochs of a client in a round."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe, RecipeError
 from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
-from fedrl.recipes.fedagent._config import PAPER_SIZE as PAPER_SIZE
-from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
+from fedrl.recipes.fedagent._config import PAPER_SETTINGS
 
-PAPER = "FedAgent (paper 002), Figure 3"
 SHOWS = "what do the number of tasks, of clients in a round and of local epochs do to federated agents?"
-MINUTES = 19.0
-SEEDS = 2
-PAPER_SEEDS = 3
 
 
 @dataclass(frozen=True)
@@ -98,3 +94,17 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
         )
         for panel, outcomes in _outcomes(config, arms).items()
     ]
+
+
+RECIPE = Recipe(
+    paper="FedAgent, Figure 3",
+    shows=SHOWS,
+    minutes=19.0,
+    seeds=2,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_settings=PAPER_SETTINGS,
+    paper_seeds=3,
+)

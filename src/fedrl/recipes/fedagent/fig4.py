@@ -1,19 +1,15 @@
-"""Figure 4 of FedAgent (paper 002): clients that differ little and much in what they prefer, have seen and find hard."""
+"""Figure 4 of FedAgent: clients that differ little and much in what they prefer, have seen and find hard."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
-from fedrl.recipes.fedagent._config import PAPER_SIZE as PAPER_SIZE
-from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.recipes.fedagent._config import PAPER_SETTINGS
 
-PAPER = "FedAgent (paper 002), Figure 4"
 SHOWS = "are federated agents robust against clients with other tastes, fewer tasks and harder tasks?"
-MINUTES = 16.0
-SEEDS = 2
-PAPER_SEEDS = 3
 
 
 @dataclass(frozen=True)
@@ -53,3 +49,17 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
         results.draw(config, {name: arms[name] for name in pair}, folder / f"{panel}.png", SHOWS, {})
         for panel, pair in panels(config).items()
     ]
+
+
+RECIPE = Recipe(
+    paper="FedAgent, Figure 4",
+    shows=SHOWS,
+    minutes=16.0,
+    seeds=2,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_settings=PAPER_SETTINGS,
+    paper_seeds=3,
+)

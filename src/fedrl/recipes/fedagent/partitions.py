@@ -1,4 +1,4 @@
-"""Figures 5 to 16 of FedAgent (paper 002): who has which tasks under each partition. Nothing is trained."""
+"""Figures 5 to 16 of FedAgent: who has which tasks under each partition. Nothing is trained."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,16 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedrl.recipes import judging
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.recipes.fedagent import _study as study
 from fedrl.recipes.fedagent import fig4
-from fedrl.recipes.recipe import Arm, Claim, Outcome
-
-PAPER = "FedAgent (paper 002), Figures 5-16"
-SHOWS = "how much clients differ in what they prefer, how many tasks they have and how hard these are"
-MINUTES = 2.0
-SEEDS = 1
-PAPER_SIZE: dict = {}
 
 DRAWS = 5  # of every partition, for the claims
 
@@ -35,9 +29,9 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
     for challenge, pair in fig4.panels(config).items():
         low, high = pair
         little, much = (_spreads(study.Study(pair[name]), challenge) for name in pair)
-        gap, error = judging.difference(much, little)
+        gap, error = judge.difference(much, little)
         numbers = {"much": much.mean(), "little": little.mean(), "se": error, "draws": DRAWS}
-        found.append(Claim(f"clients differ more at {high} than at {low}, by 3 SE", judging.sign(gap, error), numbers))
+        found.append(Claim(f"clients differ more at {high} than at {low}, by 3 SE", judge.sign(gap, error), numbers))
     return found
 
 
@@ -75,3 +69,15 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
         else:
             drawn.append(figures.success_of_clients(parts, one.solved(), path, title=title))
     return drawn
+
+
+RECIPE = Recipe(
+    paper="FedAgent, Figures 5-16",
+    shows="how much clients differ in what they prefer, how many tasks they have and how hard these are",
+    minutes=2.0,
+    seeds=1,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+)

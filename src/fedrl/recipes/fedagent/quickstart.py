@@ -1,18 +1,14 @@
-"""A first look at FedAgent (paper 002): twenty shops' agents that learn together, and one that learns alone, on WebShop."""
+"""A first look at FedAgent: twenty shops' agents that learn together, and one that learns alone, on WebShop."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
-from fedrl.recipes.recipe import Arm, Claim, Outcome
 
-PAPER = "fedrl, after FedAgent (paper 002)"
 SHOWS = "language agents that share no task and no episode learn to shop together"
-MINUTES = 4.0
-SEEDS = 2
-PAPER_SIZE: dict = {}
 
 FEDERATED, ALONE = "FedAgent", "one client alone"
 
@@ -39,3 +35,15 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     return [results.draw(config, arms, folder / "success.png", SHOWS, {ALONE: 1})]
+
+
+RECIPE = Recipe(
+    paper="fedrl, after FedAgent",
+    shows=SHOWS,
+    minutes=4.0,
+    seeds=2,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+)

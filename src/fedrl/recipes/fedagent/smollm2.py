@@ -1,18 +1,14 @@
-"""A pretrained language model, SmolLM2-135M-Instruct, learns to shop: six shops, adapters, GRPO (after FedAgent, 002)."""
+"""A pretrained language model, SmolLM2-135M-Instruct, learns to shop: six shops, adapters, GRPO (after FedAgent)."""
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
-from fedrl.recipes.recipe import Arm, Claim, Outcome
 
-PAPER = "fedrl, after FedAgent (paper 002)"
 SHOWS = "a real pretrained language model gets better at shopping, in a federation on a laptop"
-MINUTES = 15.0
-SEEDS = 1
-PAPER_SIZE: dict = {}
 
 FEDERATED = "FedAgent"
 
@@ -43,3 +39,15 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     return [results.draw(config, arms, folder / "success.png", SHOWS, {})]
+
+
+RECIPE = Recipe(
+    paper="fedrl, after FedAgent",
+    shows=SHOWS,
+    minutes=15.0,
+    seeds=1,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+)

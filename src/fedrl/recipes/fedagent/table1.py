@@ -1,21 +1,17 @@
-"""Table 1 of FedAgent (paper 002): federated agents against a centralised one and against three clients on their own."""
+"""Table 1 of FedAgent: federated agents against a centralised one and against three clients on their own."""
 
 from pathlib import Path
 
 import numpy as np
 
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
-from fedrl.recipes.fedagent._config import PAPER_SIZE as PAPER_SIZE
+from fedrl.recipes.fedagent._config import PAPER_SETTINGS
 from fedrl.recipes.fedagent._study import LOCAL
-from fedrl.recipes.recipe import Arm, Claim, Outcome
 
-PAPER = "FedAgent (paper 002), Table 1"
 SHOWS = "do language agents that train together beat those that train alone, and match a centralised one?"
-MINUTES = 25.0
-SEEDS = 2
-PAPER_SEEDS = 3
 
 FEDERATED, CENTRALISED = "FedAgent", "Centralised"
 
@@ -48,3 +44,17 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     """The curves, and the table as the paper has it."""
     path = results.draw(config, arms, folder / "success.png", SHOWS, dict.fromkeys(set(arms) - {FEDERATED}, 1))
     return [path, results.table(arms, folder / "table1.md")]
+
+
+RECIPE = Recipe(
+    paper="FedAgent, Table 1",
+    shows=SHOWS,
+    minutes=25.0,
+    seeds=2,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_settings=PAPER_SETTINGS,
+    paper_seeds=3,
+)

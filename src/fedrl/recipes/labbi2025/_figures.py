@@ -11,9 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
+from fedrl.experiments.recipe import Outcome
 from fedrl.recipes.labbi2025._family import FED_Q, FEDPG, Task
 from fedrl.recipes.labbi2025._speed_up import Settings, arm_name, control_name, ends
-from fedrl.recipes.recipe import Outcome
 
 COLOURS = ("#4477AA", "#228833", "#CC6677", "#AA3377", "#CCBB44")
 MARKERS: dict[str, str] = dict(zip((*FEDPG, FED_Q), ("x", "o", "^", "s"), strict=True))  # the paper's

@@ -11,12 +11,12 @@ import jax.numpy as jnp
 from fedrl.engines.fused import fused
 from fedrl.environments import solvers
 from fedrl.environments.random_mdp import World
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Arm, Claim, Outcome, RecipeError
 from fedrl.federation import Federation
-from fedrl.recipes import judging
 from fedrl.recipes.labbi2025 import _family as family
 from fedrl.recipes.labbi2025 import _figures
 from fedrl.recipes.labbi2025._family import FED_Q, FEDPG
-from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
 from fedrl.records.measure import exact_return
 from fedrl.theory import common_policies
 
@@ -38,7 +38,7 @@ class Settings:
     over: str = "vmap"
 
 
-PAPER_SIZE = {"rounds": 6000, "every": 20}
+PAPER_SETTINGS = {"rounds": 6000, "every": 20}
 
 
 class Instances(NamedTuple):
@@ -101,16 +101,16 @@ def claims(config: Settings, arms: dict[str, Outcome], instances: Instances) -> 
     found = [
         Claim(
             "the best stationary policy is better than the best deterministic one (exact)",
-            judging.HOLDS if gap > rounding else judging.FAILS,
+            judge.HOLDS if gap > rounding else judge.FAILS,
             exact._asdict() | {"difference": gap},
         )
     ]
     greedy = arms[FED_Q].final()
-    mean, error = judging.mean_se(greedy)
+    mean, error = judge.mean_se(greedy)
     found.append(
         Claim(
             f"{FED_Q} ends no higher than the best deterministic policy (exact)",
-            judging.HOLDS if float(greedy.max()) <= exact.deterministic + rounding else judging.FAILS,
+            judge.HOLDS if float(greedy.max()) <= exact.deterministic + rounding else judge.FAILS,
             {"J": mean, "J se": error, "J of the best seed": float(greedy.max()), "deterministic": exact.deterministic},
         )
     )
@@ -120,18 +120,18 @@ def claims(config: Settings, arms: dict[str, Outcome], instances: Instances) -> 
 
 
 def _better(name: str, outcome: Outcome, other: Outcome) -> Claim:
-    gap, error = judging.difference(outcome.final(), other.final())
-    mean, mean_error = judging.mean_se(outcome.final())
+    gap, error = judge.difference(outcome.final(), other.final())
+    mean, mean_error = judge.mean_se(outcome.final())
     numbers = {"J": mean, "J se": mean_error, "difference": gap, "difference se": error}
-    return Claim(f"{name} ends above {FED_Q}", judging.sign(gap, error), numbers)
+    return Claim(f"{name} ends above {FED_Q}", judge.sign(gap, error), numbers)
 
 
 def _beyond(name: str, outcome: Outcome, exact: Known) -> Claim:
     """What `_better` is meant to show, whatever Fed-Q-learning made of the instance."""
-    gap, error = judging.mean_se(outcome.final() - exact.deterministic)
+    gap, error = judge.mean_se(outcome.final() - exact.deterministic)
     reached = (gap + exact.deterministic - exact.uniform) / (exact.stationary - exact.uniform)
     numbers = {"difference": gap, "difference se": error, "share from uniform to best stationary": reached}
-    return Claim(f"{name} ends above every deterministic policy", judging.sign(gap, error), numbers)
+    return Claim(f"{name} ends above every deterministic policy", judge.sign(gap, error), numbers)
 
 
 def draw(config: Settings, arms: dict[str, Outcome], folder: Path, instances: Instances) -> list[Path]:

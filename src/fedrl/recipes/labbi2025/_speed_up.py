@@ -16,11 +16,11 @@ import numpy as np
 from fedrl.engines.fused import fused
 from fedrl.environments import solvers
 from fedrl.environments.finite import MDP
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Arm, Claim, Outcome
 from fedrl.federation import Federation
-from fedrl.recipes import judging
 from fedrl.recipes.labbi2025 import _family as family
 from fedrl.recipes.labbi2025._family import FEDPG, Task
-from fedrl.recipes.recipe import Arm, Claim, Outcome
 from fedrl.records.measure import exact_return
 from fedrl.theory import common_policies
 
@@ -44,7 +44,7 @@ class Settings:
     over: str = "vmap"
 
 
-PAPER_SIZE = {"clients": (2, 10, 50), "rounds": 2000, "every": 5}
+PAPER_SETTINGS = {"clients": (2, 10, 50), "rounds": 2000, "every": 5}
 
 
 class Ends(NamedTuple):
@@ -142,30 +142,30 @@ def _higher(method: str, rounds: np.ndarray, shares: dict[int, np.ndarray], at: 
     row = int(np.argmin(np.abs(rounds - at)))
     numbers, verdicts = {}, []
     for count, share in shares.items():
-        numbers[f"share M={count}"], numbers[f"share M={count} se"] = judging.mean_se(share[row])
+        numbers[f"share M={count}"], numbers[f"share M={count} se"] = judge.mean_se(share[row])
     for less, more in zip(list(shares)[:-1], list(shares)[1:], strict=True):
-        gap, error = judging.difference(shares[more][row], shares[less][row])
+        gap, error = judge.difference(shares[more][row], shares[less][row])
         numbers[f"M={more} minus M={less}"], numbers[f"M={more} minus M={less} se"] = gap, error
-        verdicts.append(judging.sign(gap, error))
+        verdicts.append(judge.sign(gap, error))
     text = f"{method}: after {rounds[row]} rounds, a larger federation has learnt a larger share of what can be learnt"
-    return Claim(text, judging.every(verdicts), numbers)
+    return Claim(text, judge.every(verdicts), numbers)
 
 
 def _speed_up(method: str, rounds: np.ndarray, shares: dict[int, np.ndarray]) -> Claim:
     first, *larger = shares
     level = float(shares[first][-1].mean())
-    base, base_error = judging.mean_se(_reached(rounds, shares[first], level))
+    base, base_error = judge.mean_se(_reached(rounds, shares[first], level))
     numbers, verdicts = {"level": level, f"rounds M={first}": base, f"rounds M={first} se": base_error}, []
     for count in larger:
-        taken, error = judging.mean_se(_reached(rounds, shares[count], level))
+        taken, error = judge.mean_se(_reached(rounds, shares[count], level))
         speed = base / taken
         speed_error = speed * float(np.hypot(base_error / base, error / taken))
         numbers |= {f"rounds M={count}": taken, f"rounds M={count} se": error}
         numbers |= {f"speed-up M={count}": speed, f"speed-up M={count} se": speed_error}
         ideal = count / first
-        verdicts.append(judging.inside(speed, speed_error, ideal / ROUGHLY, ideal * ROUGHLY))
+        verdicts.append(judge.inside(speed, speed_error, ideal / ROUGHLY, ideal * ROUGHLY))
     text = f"{method}: the rounds to the final level of M={first} shrink like 1/M, within a factor of {ROUGHLY:g}"
-    return Claim(text, judging.every(verdicts), numbers)
+    return Claim(text, judge.every(verdicts), numbers)
 
 
 def _reached(rounds: np.ndarray, shares: np.ndarray, level: float) -> np.ndarray:
@@ -186,11 +186,11 @@ def _reached(rounds: np.ndarray, shares: np.ndarray, level: float) -> np.ndarray
 def _averaging(method: str, rounds: np.ndarray, shares: dict[int, np.ndarray], held: np.ndarray) -> Claim:
     """Our control, not the paper's: how much of the speed-up is the longer step, which a small federation may take too?"""
     few, many = min(shares), max(shares)
-    gap, error = judging.difference(shares[many][-1], held[-1])
+    gap, error = judge.difference(shares[many][-1], held[-1])
     numbers = {"difference": gap, "difference se": error}
     level = float(shares[few][-1].mean())
     for count, share in ((many, shares[many]), (few, held)):
-        numbers[f"share M={count}"], numbers[f"share M={count} se"] = judging.mean_se(share[-1])
-        numbers[f"rounds M={count}"], numbers[f"rounds M={count} se"] = judging.mean_se(_reached(rounds, share, level))
+        numbers[f"share M={count}"], numbers[f"share M={count} se"] = judge.mean_se(share[-1])
+        numbers[f"rounds M={count}"], numbers[f"rounds M={count} se"] = judge.mean_se(_reached(rounds, share, level))
     text = f"{method}: not the step alone: M={few} with the step of M={many} ends below M={many} (our control)"
-    return Claim(text, judging.sign(gap, error), numbers)
+    return Claim(text, judge.sign(gap, error), numbers)

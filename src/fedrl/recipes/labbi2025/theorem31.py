@@ -13,19 +13,14 @@ from fedrl.algorithms.fedpg import s_fedpg
 from fedrl.engines.fused import fused
 from fedrl.environments import counter_examples
 from fedrl.environments.counter_examples import GAMMA
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.federation import Federation
 from fedrl.policies.softmax import softmax_table
-from fedrl.recipes import judging
 from fedrl.recipes.labbi2025 import _family as family
 from fedrl.recipes.labbi2025 import _figures
 from fedrl.recipes.labbi2025._family import FED_Q, FEDPG
-from fedrl.recipes.recipe import Arm, Claim, Outcome
 
-PAPER = "Labbi et al. 2025, Theorem 3.1"
-SHOWS = "deterministic < stationary < history-dependent < agent-aware; S-FedPG finds the coin Fed-Q-learning cannot"
-MINUTES = 0.5
-SEEDS = 8
-PAPER_SIZE: dict = {}
 S_FEDPG = FEDPG[0]
 CLOSE = 0.01  # S-FedPG has reached the best stationary value if it is this share of it away at most
 ROUNDING = 1e-4  # an exact inequality is strict if it is wider than this share of the larger side
@@ -70,20 +65,20 @@ def build(config: Config) -> dict[str, Arm]:
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
     deterministic, stationary = _known()
     history, aware = counter_examples.gap_b2(), counter_examples.gap_b1()
-    near, near_error = judging.mean_se(stationary - arms[S_FEDPG].final())
-    greedy, greedy_error = judging.mean_se(arms[FED_Q].final())
+    near, near_error = judge.mean_se(stationary - arms[S_FEDPG].final())
+    greedy, greedy_error = judge.mean_se(arms[FED_Q].final())
     return [
         _strict("max over deterministic < max over stationary policies (Lemma B.3, exact)", deterministic, stationary),
         _strict("max over stationary < max over history-dependent policies (Lemma B.2, exact)", *map(float, history)),
         _strict("max over history-dependent < max over agent-aware policies (Lemma B.1, exact)", *map(float, aware)),
         Claim(
             f"{S_FEDPG} comes within {CLOSE:.0%} of the best stationary value (Figure 4)",
-            judging.inside(near, near_error, -CLOSE * stationary, CLOSE * stationary),
+            judge.inside(near, near_error, -CLOSE * stationary, CLOSE * stationary),
             {"missing": near, "missing se": near_error, "stationary": stationary},
         ),
         Claim(
             f"{FED_Q} ends no higher than the best deterministic policy (Figure 4, exact)",
-            judging.HOLDS if arms[FED_Q].final().max() <= deterministic * (1.0 + ROUNDING) else judging.FAILS,
+            judge.HOLDS if arms[FED_Q].final().max() <= deterministic * (1.0 + ROUNDING) else judge.FAILS,
             {"J": greedy, "J se": greedy_error, "deterministic": deterministic},
         ),
     ]
@@ -103,5 +98,17 @@ def _known() -> tuple[float, float]:
 
 
 def _strict(text: str, smaller: float, larger: float) -> Claim:
-    verdict = judging.HOLDS if larger - smaller > ROUNDING * abs(larger) else judging.FAILS
+    verdict = judge.HOLDS if larger - smaller > ROUNDING * abs(larger) else judge.FAILS
     return Claim(text, verdict, {"smaller": smaller, "larger": larger, "difference": larger - smaller})
+
+
+RECIPE = Recipe(
+    paper="Labbi et al. 2025, Theorem 3.1",
+    shows="deterministic < stationary < history-dependent < agent-aware; S-FedPG finds the coin Fed-Q-learning cannot",
+    minutes=0.5,
+    seeds=8,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+)

@@ -8,9 +8,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fedrl.engines.engine import Engine
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Arm, Claim, Outcome, RecipeError
 from fedrl.plots import style
-from fedrl.recipes import judging
-from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
 from fedrl.recipes.wang2024 import _deep as deep
 from fedrl.recipes.wang2024._deep import BASELINE, HAPG, METHODS, SVRPG, Task
 
@@ -53,14 +53,14 @@ def _some_beats_baseline(config: Settings, arms: dict[str, Outcome], method: str
     verdicts, numbers = [], {}
     for beta in config.betas:
         gap, error = _gap(arms, arm_name(method, beta), BASELINE, when)
-        verdicts.append(judging.sign(gap, error))
+        verdicts.append(judge.sign(gap, error))
         numbers[f"beta = {beta:g} minus {BASELINE}"] = {"gap": gap, "se": error}
     return Claim(f"{method}: some beta is above {BASELINE} {when} by 3 SE", _some(verdicts), numbers)
 
 
 def _some(verdicts: list[str]) -> str:
     """One that holds settles it."""
-    order = (judging.HOLDS, judging.UNDECIDED, judging.FAILS)
+    order = (judge.HOLDS, judge.UNDECIDED, judge.FAILS)
     return next(verdict for verdict in order if verdict in verdicts)
 
 
@@ -69,14 +69,14 @@ def _best(config: Settings, arms: dict[str, Outcome], method: str, best: float, 
     verdicts, numbers = [], {}
     for other in others:
         gap, error = _gap(arms, arm_name(method, best), other, when)
-        verdicts.append(judging.sign(gap, error))
+        verdicts.append(judge.sign(gap, error))
         numbers[f"minus {other}"] = {"gap": gap, "se": error}
     text = f"{method}: beta = {best:g} is above every other beta and {BASELINE} {when} by 3 SE"
-    return Claim(text, judging.every(verdicts), numbers)
+    return Claim(text, judge.every(verdicts), numbers)
 
 
 def _gap(arms: dict[str, Outcome], above: str, below: str, when: str) -> tuple[float, float]:
-    return judging.mean_se(deep.WHEN[when](arms[above]) - deep.WHEN[when](arms[below]))
+    return judge.mean_se(deep.WHEN[when](arms[above]) - deep.WHEN[when](arms[below]))
 
 
 def _narrower(config: Settings, arms: dict[str, Outcome]) -> Claim:
@@ -98,12 +98,12 @@ def _less(config: Settings, arms: dict[str, Outcome], text: str, distance: Calla
         return [deep.curve(arms[arm_name(method, beta)])[1] for beta in config.betas]
 
     varies = {method: np.mean([distance(x).mean(axis=0) for x in found(method)], axis=0) for method in METHODS}
-    gap, error = judging.mean_se(varies[SVRPG] - varies[HAPG])
+    gap, error = judge.mean_se(varies[SVRPG] - varies[HAPG])
     numbers = {
         method: {"varies by": float(varies[method].mean()), "mean return": float(np.mean(found(method)))}
         for method in METHODS
     }
-    return Claim(text, judging.sign(gap, error), numbers | {"difference": {"gap": gap, "se": error}})
+    return Claim(text, judge.sign(gap, error), numbers | {"difference": {"gap": gap, "se": error}})
 
 
 def draw(config: Settings, arms: dict[str, Outcome], folder: Path, task: Task) -> list[Path]:

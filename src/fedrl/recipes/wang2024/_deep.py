@@ -13,16 +13,17 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from fedrl.algorithms.anchored import theorem_batch
-from fedrl.algorithms.fedavg import Method, pavg
+from fedrl.algorithms.fedavg import pavg
+from fedrl.algorithms.federated import Method
 from fedrl.algorithms.fedhapg_m import fedhapg_m
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines.engine import Engine
 from fedrl.environments import cart_pole
 from fedrl.environments.protocol import Environment, Host
+from fedrl.experiments.recipe import Arm, Outcome, RecipeError
 from fedrl.federation import Federation
 from fedrl.plots import style
 from fedrl.policies.mlp import mlp
-from fedrl.recipes.recipe import Arm, Outcome, RecipeError
 from fedrl.records import log
 from fedrl.records.measure import sampled_return
 

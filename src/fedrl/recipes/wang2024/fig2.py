@@ -14,18 +14,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from fedrl.engines.fused import fused
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.plots import style
-from fedrl.recipes import judging
-from fedrl.recipes.recipe import Arm, Claim, Outcome
 from fedrl.recipes.wang2024 import _deep as deep
 from fedrl.recipes.wang2024._deep import CART_POLE, METHODS
-
-PAPER = "Wang et al. 2024, Fig. 2"
-SHOWS = "does a larger federation learn better at every round? (CartPole, beta = 0.2)"
-MINUTES = 2.0
-SEEDS = 8
-PAPER_SEEDS = 32
-PAPER_SIZE: dict = {}
 
 
 @dataclass(frozen=True)
@@ -67,10 +60,10 @@ def _larger(arms: dict[str, Outcome], method: str, when: str, pairs: Iterable[tu
     verdicts, numbers = [], {}
     for few, many in pairs:
         small, large = arms[arm_name(method, few)], arms[arm_name(method, many)]
-        gap, error = judging.mean_se(deep.WHEN[when](large) - deep.WHEN[when](small))
-        verdicts.append(judging.sign(gap, error))
+        gap, error = judge.mean_se(deep.WHEN[when](large) - deep.WHEN[when](small))
+        verdicts.append(judge.sign(gap, error))
         numbers[f"N = {many} minus N = {few}"] = _numbers(small, large) | {"gap": gap, "se": error}
-    return Claim(f"{method}: {which} is above the smaller {when}, by 3 SE", judging.every(verdicts), numbers)
+    return Claim(f"{method}: {which} is above the smaller {when}, by 3 SE", judge.every(verdicts), numbers)
 
 
 def _numbers(small: Outcome, large: Outcome) -> dict[str, Any]:
@@ -88,3 +81,16 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     axes[0].set_ylabel(deep.RETURN)
     title = f"CartPole, beta = {config.beta:g}, eta = {config.eta:g}, batch {config.batch}"
     return [style.save(figure, folder / "return.png", title)]
+
+
+RECIPE = Recipe(
+    paper="Wang et al. 2024, Fig. 2",
+    shows="does a larger federation learn better at every round? (CartPole, beta = 0.2)",
+    minutes=2.0,
+    seeds=8,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_seeds=32,
+)

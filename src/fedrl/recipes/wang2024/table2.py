@@ -16,18 +16,12 @@ from fedrl.algorithms.anchored import theorem_batch
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines.fused import fused
 from fedrl.environments import finite, random_mdp
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe, RecipeError
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.plots import style
 from fedrl.policies.softmax import softmax_table
-from fedrl.recipes import judging
-from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
-
-PAPER = "Wang et al. 2024, Table 2"
-SHOWS = "does a smaller beta learn faster, whatever the heterogeneity kappa? Not with Eq. (4) as written"
-MINUTES = 1.0
-SEEDS = 16
-PAPER_SEEDS = 16_000
 
 PRINTED = {  # beta: value at kappa 0, .2, .4, .6, .8, 1
     0.1: (8.013, 7.957, 7.968, 7.961, 7.964, 7.981),
@@ -54,11 +48,8 @@ class Config:
     first: str = "theorem"  # u_0: "theorem" (Theorem 6.4's batch) or "zero"; not published
     corrected: bool = True  # False: momentum without the term -w g(theta_{r-1}) of Eq. (4); not the paper's method
     logits: str = "zero"  # first logits: "zero" or "uniform" on [0, 1]; not published
-    generator: str = "dense"  # "dense" (000 §7) or "orthogonal" (Bernoulli masks, 000 E.1)
+    generator: str = "dense"  # "dense" (wang2024 §7) or "orthogonal" (Bernoulli masks, wang2024 E.1)
     over: str = "vmap"  # engine: "vmap" (fast) or "map" (exact)
-
-
-PAPER_SIZE = {"betas": tuple(PRINTED), "kappas": (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)}
 
 
 def build(config: Config) -> dict[str, Arm]:
@@ -118,11 +109,11 @@ def _order_claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
     for small, large in itertools.pairwise(betas):
         verdicts, numbers = [], {}
         for kappa in config.kappas:
-            gap, error = judging.mean_se(arms[name(small, kappa)].final() - arms[name(large, kappa)].final())
-            verdicts.append(judging.sign(gap, error))
+            gap, error = judge.mean_se(arms[name(small, kappa)].final() - arms[name(large, kappa)].final())
+            verdicts.append(judge.sign(gap, error))
             numbers[f"kappa={kappa:g}"] = {"gap": gap, "se": error}
         text = f"beta = {small:g} ends above beta = {large:g} at every kappa by 3 SE"
-        found.append(Claim(text, judging.every(verdicts), numbers))
+        found.append(Claim(text, judge.every(verdicts), numbers))
     return found
 
 
@@ -131,10 +122,10 @@ def _flat_claim(config: Config, arms: dict[str, Outcome]) -> Claim:
     beta = min(config.betas)
     final = [arms[name(beta, kappa)].final() for kappa in config.kappas]
     low, high = min(final, key=np.mean), max(final, key=np.mean)
-    spread, error = judging.mean_se(high - low)
+    spread, error = judge.mean_se(high - low)
     numbers = {"spread": spread, "se": error, "means": [float(x.mean()) for x in final]}
     text = f"at beta = {beta:g} the value does not depend on kappa (spread at most 0.06)"
-    return Claim(text, judging.inside(spread, error, -np.inf, 0.06), numbers)
+    return Claim(text, judge.inside(spread, error, -np.inf, 0.06), numbers)
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
@@ -143,7 +134,7 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     for index, beta in enumerate(config.betas):
         colour = style.look(index)["color"]
         final = [arms[name(beta, kappa)].final() for kappa in config.kappas]
-        mean, error = zip(*map(judging.mean_se, final), strict=True)
+        mean, error = zip(*map(judge.mean_se, final), strict=True)
         axes.errorbar(config.kappas, mean, error, capsize=3, color=colour, label=f"beta = {beta:g}")
         if beta in PRINTED:
             axes.plot((0, 0.2, 0.4, 0.6, 0.8, 1.0), PRINTED[beta], "--", color=colour, alpha=0.5)
@@ -151,3 +142,17 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     style.legend(axes)
     method = "FedSVRPG-M" if config.corrected else "Momentum without the term -w g(theta_{r-1})"
     return [style.save(figure, folder / "table2.png", f"{method}; dashed: Table 2 as printed")]
+
+
+RECIPE = Recipe(
+    paper="Wang et al. 2024, Table 2",
+    shows="does a smaller beta learn faster, whatever the heterogeneity kappa? Not with Eq. (4) as written",
+    minutes=1.0,
+    seeds=16,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_settings={"betas": tuple(PRINTED), "kappas": (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)},
+    paper_seeds=16_000,
+)

@@ -10,17 +10,12 @@ import matplotlib.pyplot as plt
 
 from fedrl.engines.fused import fused
 from fedrl.engines.processes import processes
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe, RecipeError
 from fedrl.plots import style
-from fedrl.recipes import judging
-from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
 from fedrl.recipes.wang2024 import _deep as deep
 from fedrl.recipes.wang2024._deep import BASELINE, CART_POLE, HAPG, WALKER, Task
 
-PAPER = "Wang et al. 2024, Table 3"
-SHOWS = "FedHAPG-M against PAvg on CartPole and Walker2d: is beta = 0.8 the best?"
-MINUTES = 3.0
-SEEDS = 2
-PAPER_SEEDS = 16
 BEST = 0.8
 PRINTED = {  # mean and what follows the ± (called a variance), for each beta; 1 is the baseline
     CART_POLE.name: {0.2: (83.46, 7.92), 0.5: (86.54, 12.99), 0.8: (86.58, 11.21), 1.0: (85.92, 12.17)},
@@ -48,9 +43,6 @@ class Config:
     walker_horizon: int = 500
     over: str = "vmap"  # engine for CartPole: "vmap" (fast) or "map" (exact)
     workers: int = 0  # processes that simulate Walker; 0: one a core
-
-
-PAPER_SIZE = {"cart_rounds": 150, "walker_rounds": 400, "walker_batch": 100}  # as in the published logs
 
 
 def settings(config: Config, task: Task) -> deep.Settings:
@@ -100,14 +92,14 @@ def _best(config: Config, arms: dict[str, Outcome], task: Task) -> Claim:
     best = arms[arm_name(task, BEST)].final()
     for beta in columns(config):
         final = arms[arm_name(task, beta)].final()
-        mean, error = judging.mean_se(final)
+        mean, error = judge.mean_se(final)
         numbers[method_name(beta)] = {"mean": mean, "se": error}
         if beta != BEST:
-            gap, error = judging.mean_se(best - final)
-            verdicts.append(judging.sign(gap, error))
+            gap, error = judge.mean_se(best - final)
+            verdicts.append(judge.sign(gap, error))
             numbers[method_name(beta)] |= {"gap": gap, "gap se": error}
     text = f"{task.name}: {HAPG} with beta = {BEST:g} ends above every other beta and {BASELINE}, by 3 SE"
-    return Claim(text, judging.every(verdicts), numbers)
+    return Claim(text, judge.every(verdicts), numbers)
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
@@ -116,7 +108,7 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     figure, axes = plt.subplots(1, len(config.tasks), figsize=size, squeeze=False, layout="constrained")
     places = range(len(columns(config)))
     for panel, task in zip(axes[0], tasks(config), strict=True):
-        final = [judging.mean_se(arms[arm_name(task, beta)].final()) for beta in columns(config)]
+        final = [judge.mean_se(arms[arm_name(task, beta)].final()) for beta in columns(config)]
         mean, error = zip(*final, strict=True)
         panel.errorbar(places, mean, error, fmt="o", capsize=3, color=style.look(0)["color"], label="here, ± 1 s.e.")
         printed = [PRINTED[task.name].get(beta, (float("nan"),))[0] for beta in columns(config)]
@@ -127,3 +119,17 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
         panel.margins(x=0.15)
         deep.quiet(panel)
     return [style.save(figure, folder / "table3.png", f"{HAPG}; as printed: Table 3")]
+
+
+RECIPE = Recipe(
+    paper="Wang et al. 2024, Table 3",
+    shows="FedHAPG-M against PAvg on CartPole and Walker2d: is beta = 0.8 the best?",
+    minutes=3.0,
+    seeds=2,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_settings={"cart_rounds": 150, "walker_rounds": 400, "walker_batch": 100},  # as in the published logs
+    paper_seeds=16,
+)

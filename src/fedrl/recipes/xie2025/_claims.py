@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 
-from fedrl.recipes import judging
-from fedrl.recipes.recipe import Claim, Outcome
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Claim, Outcome
 
 COMPARABLE = 10.0  # "comparable" final performance: within so many points of return
 
@@ -33,20 +33,20 @@ def learns_faster(arms: dict[str, Outcome], better: str, worse: str) -> Claim:
 
 def _above(text: str, above: np.ndarray, below: np.ndarray) -> Claim:
     """Seeds are shared between methods (same parameters, same candidates), so differences are taken within a seed."""
-    gap, error = judging.mean_se(above - below)
-    return Claim(f"{text}, by 3 SE", judging.sign(gap, error), {"gap": gap, "se": error, "seeds": above.size})
+    gap, error = judge.mean_se(above - below)
+    return Claim(f"{text}, by 3 SE", judge.sign(gap, error), {"gap": gap, "se": error, "seeds": above.size})
 
 
 def comparable(arms: dict[str, Outcome], one: str, other: str) -> Claim:
-    gap, error = judging.mean_se(late(arms[one]) - late(arms[other]))
-    verdict = judging.inside(gap, error, -COMPARABLE, COMPARABLE)
+    gap, error = judge.mean_se(late(arms[one]) - late(arms[other]))
+    verdict = judge.inside(gap, error, -COMPARABLE, COMPARABLE)
     return Claim(f"{one} ends within {COMPARABLE:g} of {other}", verdict, {"gap": gap, "se": error})
 
 
 def falls_with_level(arms: dict[str, dict[str, Outcome]], name: str) -> Claim:
     """`arms` by level, low to high."""
     ends = [late(of[name]) for of in arms.values()]
-    verdict = judging.every(judging.sign(*judging.difference(a, b)) for a, b in itertools.pairwise(ends))
+    verdict = judge.every(judge.sign(*judge.difference(a, b)) for a, b in itertools.pairwise(ends))
     numbers = {level: float(end.mean()) for level, end in zip(arms, ends, strict=True)}
     return Claim(f"{name} does worse the higher the heterogeneity", verdict, numbers)
 
@@ -54,16 +54,16 @@ def falls_with_level(arms: dict[str, dict[str, Outcome]], name: str) -> Claim:
 def gap_grows(arms: dict[str, dict[str, Outcome]], better: str, worse: str) -> Claim:
     """The lead of `better` over `worse` is larger at the highest level than at the lowest."""
     leads = [late(of[better]) - late(of[worse]) for of in arms.values()]
-    gap, error = judging.difference(leads[-1], leads[0])
+    gap, error = judge.difference(leads[-1], leads[0])
     numbers = {level: float(lead.mean()) for level, lead in zip(arms, leads, strict=True)} | {"se": error}
-    return Claim(f"the lead of {better} over {worse} grows with heterogeneity", judging.sign(gap, error), numbers)
+    return Claim(f"the lead of {better} over {worse} grows with heterogeneity", judge.sign(gap, error), numbers)
 
 
 def less_affected(arms: dict[str, dict[str, Outcome]], name: str, than: str) -> Claim:
     """From the lowest level to the highest, `name` loses less than `than`."""
-    gap, error = judging.difference(_lost(arms, than), _lost(arms, name))
+    gap, error = judge.difference(_lost(arms, than), _lost(arms, name))
     text = f"{name} loses less from low to high heterogeneity than {than}"
-    return Claim(text, judging.sign(gap, error), {"difference": gap, "se": error})
+    return Claim(text, judge.sign(gap, error), {"difference": gap, "se": error})
 
 
 def _lost(arms: dict[str, dict[str, Outcome]], name: str) -> np.ndarray:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from fedrl.engines.processes import processes
+from fedrl.experiments.recipe import Arm
 from fedrl.federation import Federation
-from fedrl.recipes.recipe import Arm
 from fedrl.recipes.xie2025 import _methods as methods
 from fedrl.records.measure import sampled_return
 
@@ -23,7 +23,7 @@ class Config(methods.Config):
     rounding: float = 0.4  # published code
 
 
-PAPER_SIZE = {"rounds": 100, "local_steps": 20, "warm_up": 50_000, "episodes": 100, "every": 1}
+PAPER_SETTINGS = {"rounds": 100, "local_steps": 20, "warm_up": 50_000, "episodes": 100, "every": 1}
 
 
 def arm(config: Config, name: str) -> Arm:

@@ -7,9 +7,9 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Outcome, RecipeError
 from fedrl.plots import style
-from fedrl.recipes import judging
-from fedrl.recipes.recipe import Outcome, RecipeError
 
 ALL = ("low", "medium", "high")
 
@@ -40,7 +40,7 @@ def draw(found: dict[str, dict[str, Outcome]], path: Path, title: str) -> Path:
     for axes, (level, outcomes) in zip(panels[0], found.items(), strict=True):
         for index, (name, outcome) in enumerate(outcomes.items()):
             rounds, returns = outcome.curve()
-            mean, error = zip(*(judging.mean_se(row) for row in returns), strict=True)
+            mean, error = zip(*(judge.mean_se(row) for row in returns), strict=True)
             axes.plot(rounds, mean, label=name, linewidth=1.5, **style.look(index))
             low, high = ([m + s * e for m, e in zip(mean, error, strict=True)] for s in (-1, 1))
             axes.fill_between(rounds, low, high, color=style.look(index)["color"], alpha=0.18, linewidth=0)

@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from fedrl.algorithms.fedavg import Method, fedavg
+from fedrl.algorithms.fedavg import fedavg
+from fedrl.algorithms.federated import Method
+from fedrl.experiments.recipe import RecipeError
 from fedrl.local.learner import BuildLearner
 from fedrl.local.ppo import ppo
 from fedrl.local.steps import decaying, dropping, sgd
 from fedrl.local.trust import adaptive_kl
 from fedrl.policies.mlp import gaussian_mlp
-from fedrl.recipes.recipe import RecipeError
 from fedrl.selection.by_loss import gradient_norm, power_of_choice
 from fedrl.selection.candidates import uniform_of
 from fedrl.selection.fedpohcs import fedpohcs

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from fedrl.engines.fused import fused
 from fedrl.environments import mountain_car
+from fedrl.experiments.recipe import Arm
 from fedrl.federation import Federation
-from fedrl.recipes.recipe import Arm
 from fedrl.recipes.xie2025 import _methods as methods
 from fedrl.records.measure import sampled_return
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedrl.engines.processes import processes
-from fedrl.recipes.recipe import Arm, RecipeError
+from fedrl.experiments.recipe import Arm, RecipeError
 from fedrl.recipes.xie2025 import _methods as methods
 from fedrl.records.measure import sampled_return
 
@@ -39,7 +39,7 @@ class Config(methods.Config):
     dt: float = 0.5  # s, a step
 
 
-PAPER_SIZE = {"rounds": 100, "local_steps": 10, "warm_up": 50_000, "remember": 5, "episodes": 20, "every": 1}
+PAPER_SETTINGS = {"rounds": 100, "local_steps": 10, "warm_up": 50_000, "remember": 5, "episodes": 20, "every": 1}
 
 
 def arm(config: Config, name: str) -> Arm:

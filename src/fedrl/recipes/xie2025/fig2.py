@@ -4,18 +4,11 @@ The paper's settings are in its Tables 1 and 4; what it leaves out (entropy bonu
 its published code and is in the Config. Power-of-Choice takes the highest loss, as the paper says.
 """
 
-from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.recipes.xie2025 import _claims as says
 from fedrl.recipes.xie2025 import _mountain_cars as cars
 from fedrl.recipes.xie2025._methods import BASELINES, FEDPOHCS, FOUR, ONE_PHASE
-from fedrl.recipes.xie2025._mountain_cars import Config as Config
-
-PAPER = "Xie & Song 2025, Fig. 2"
-SHOWS = "does choosing clients by FedPOHCS beat choosing at random, by loss or by gradient norm on Mountain Cars?"
-MINUTES = 3.0
-SEEDS = 2
-PAPER_SEEDS = 3
-PAPER_SIZE = {"rounds": 500, "warm_up": 100_000, "every": 5}
+from fedrl.recipes.xie2025._mountain_cars import Config
 
 
 def build(config: Config) -> dict[str, Arm]:
@@ -29,3 +22,16 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
         says.learns_faster(arms, FEDPOHCS, ONE_PHASE),
         says.comparable(arms, ONE_PHASE, FEDPOHCS),
     ]
+
+
+RECIPE = Recipe(
+    paper="Xie & Song 2025, Fig. 2",
+    shows="does choosing clients by FedPOHCS beat choosing at random, by loss or by gradient norm on Mountain Cars?",
+    minutes=3.0,
+    seeds=2,
+    config=Config,
+    build=build,
+    claims=claims,
+    paper_settings={"rounds": 500, "warm_up": 100_000, "every": 5},
+    paper_seeds=3,
+)

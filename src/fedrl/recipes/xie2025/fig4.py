@@ -5,20 +5,15 @@
 
 from pathlib import Path
 
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.plots import curves
-from fedrl.recipes import judging
-from fedrl.recipes.recipe import Arm, Claim, Outcome
 from fedrl.recipes.xie2025 import _claims as says
 from fedrl.recipes.xie2025 import _roads as roads
 from fedrl.recipes.xie2025._methods import BASELINES, FEDPOHCS, FOUR
-from fedrl.recipes.xie2025._roads import PAPER_SIZE as PAPER_SIZE
-from fedrl.recipes.xie2025._roads import Config as Config
+from fedrl.recipes.xie2025._roads import PAPER_SETTINGS, Config
 
-PAPER = "Xie & Song 2025, Fig. 4"
 SHOWS = "does choosing clients by FedPOHCS help where cars learn on ten different (synthetic) road networks?"
-MINUTES = 5.0
-SEEDS = 1
-PAPER_SEEDS = 3
 
 
 def build(config: Config) -> dict[str, Arm]:
@@ -36,11 +31,25 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 def _reaches_more(arms: dict[str, Outcome], better: str, worse: str) -> Claim:
     """The highest return measured, within a seed."""
     above, below = (arms[name].curve()[1].max(axis=0) for name in (better, worse))
-    gap, error = judging.mean_se(above - below)
+    gap, error = judge.mean_se(above - below)
     text = f"{better} reaches a higher return than {worse}, by 3 SE"
-    return Claim(text, judging.sign(gap, error), {"gap": gap, "se": error, "seeds": above.size})
+    return Claim(text, judge.sign(gap, error), {"gap": gap, "se": error, "seeds": above.size})
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     rows = {name: outcome.rows for name, outcome in arms.items()}
     return [curves.draw(rows, folder / "return.png", title=SHOWS, levels=roads.references(config))]
+
+
+RECIPE = Recipe(
+    paper="Xie & Song 2025, Fig. 4",
+    shows=SHOWS,
+    minutes=5.0,
+    seeds=1,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_settings=PAPER_SETTINGS,
+    paper_seeds=3,
+)

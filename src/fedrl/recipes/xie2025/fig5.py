@@ -12,19 +12,12 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.plots import style
-from fedrl.recipes import judging
-from fedrl.recipes.recipe import Arm, Claim, Outcome
 from fedrl.recipes.xie2025 import _mountain_cars as cars
 from fedrl.recipes.xie2025._methods import FEDAVG, FEDPOHCS, POWER
-from fedrl.recipes.xie2025._mountain_cars import Config as Config
-
-PAPER = "Xie & Song 2025, Fig. 5"
-SHOWS = "whom do FedPOHCS, FedAvg and Power-of-Choice choose, and what does each car get?"
-MINUTES = 2.0
-SEEDS = 2
-PAPER_SEEDS = 3
-PAPER_SIZE = {"rounds": 500, "warm_up": 100_000, "every": 5}
+from fedrl.recipes.xie2025._mountain_cars import Config
 
 METHODS = (FEDPOHCS, FEDAVG, POWER)
 
@@ -47,22 +40,22 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
     choices = config.rounds * config.participants * arms[FEDPOHCS].returns.shape[0]
     error = (chance * (1 - chance) / choices) ** 0.5
     first = slice(0, max(1, config.clients // 6))
-    gap, spread = judging.mean_se(_mean(arms[FEDPOHCS], first) - _mean(arms[FEDAVG], first))
+    gap, spread = judge.mean_se(_mean(arms[FEDPOHCS], first) - _mean(arms[FEDAVG], first))
     numbers = {"chance": chance, "se": error} | share
     return [
         Claim(
             f"{FEDPOHCS} chooses the last third of the cars less often than chance",
-            judging.sign(chance - share[FEDPOHCS], error),
+            judge.sign(chance - share[FEDPOHCS], error),
             numbers,
         ),
         Claim(
             f"{POWER} chooses the last third more often than {FEDPOHCS}",
-            judging.sign(share[POWER] - share[FEDPOHCS], 2**0.5 * error),
+            judge.sign(share[POWER] - share[FEDPOHCS], 2**0.5 * error),
             numbers,
         ),
         Claim(
             f"the first cars earn more with {FEDPOHCS} than with {FEDAVG}, by 3 SE",
-            judging.sign(gap, spread),
+            judge.sign(gap, spread),
             {"gap": gap, "se": spread},
         ),
     ]
@@ -85,3 +78,17 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
         earned.set_ylabel("final return")
     axes.set_xlabel("car")
     return [style.save(figure, folder / "chosen.png", "Who was chosen, and what each car got")]
+
+
+RECIPE = Recipe(
+    paper="Xie & Song 2025, Fig. 5",
+    shows="whom do FedPOHCS, FedAvg and Power-of-Choice choose, and what does each car get?",
+    minutes=2.0,
+    seeds=2,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_settings={"rounds": 500, "warm_up": 100_000, "every": 5},
+    paper_seeds=3,
+)

@@ -3,18 +3,11 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.recipes.xie2025 import _claims as says
 from fedrl.recipes.xie2025 import _levels as levels
 from fedrl.recipes.xie2025 import _mountain_cars as cars
 from fedrl.recipes.xie2025._methods import BASELINES, FEDAVG, FEDPOHCS, FOUR
-
-PAPER = "Xie & Song 2025, Fig. 6"
-SHOWS = "does the lead of FedPOHCS on Mountain Cars grow with heterogeneity?"
-MINUTES = 6.0
-SEEDS = 2
-PAPER_SEEDS = 3
-PAPER_SIZE = {"rounds": 150, "warm_up": 100_000, "every": 2}
 
 
 @dataclass(frozen=True)
@@ -48,3 +41,17 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     return [levels.draw(levels.by_level(config.levels, arms), folder / "return.png", "Mountain Cars by heterogeneity")]
+
+
+RECIPE = Recipe(
+    paper="Xie & Song 2025, Fig. 6",
+    shows="does the lead of FedPOHCS on Mountain Cars grow with heterogeneity?",
+    minutes=6.0,
+    seeds=2,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_settings={"rounds": 150, "warm_up": 100_000, "every": 2},
+    paper_seeds=3,
+)

@@ -3,18 +3,12 @@
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.recipes.xie2025 import _claims as says
 from fedrl.recipes.xie2025 import _hoppers as hoppers
 from fedrl.recipes.xie2025 import _levels as levels
-from fedrl.recipes.xie2025._hoppers import PAPER_SIZE as PAPER_SIZE
+from fedrl.recipes.xie2025._hoppers import PAPER_SETTINGS
 from fedrl.recipes.xie2025._methods import FEDAVG, FEDPOHCS, FOUR, GRADIENT, POWER
-
-PAPER = "Xie & Song 2025, Fig. 7"
-SHOWS = "is FedAvg on Hoppers hurt by heterogeneity, and the three that choose their clients less so?"
-MINUTES = 8.0
-SEEDS = 1
-PAPER_SEEDS = 3
 
 
 @dataclass(frozen=True)
@@ -42,3 +36,17 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     return [levels.draw(levels.by_level(config.levels, arms), folder / "return.png", "Hoppers by heterogeneity")]
+
+
+RECIPE = Recipe(
+    paper="Xie & Song 2025, Fig. 7",
+    shows="is FedAvg on Hoppers hurt by heterogeneity, and the three that choose their clients less so?",
+    minutes=8.0,
+    seeds=1,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_settings=PAPER_SETTINGS,
+    paper_seeds=3,
+)

@@ -5,15 +5,15 @@ from typing import Any
 
 import numpy as np
 
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Claim, Outcome
 from fedrl.plots import style
-from fedrl.recipes import judging
-from fedrl.recipes.recipe import Claim, Outcome
 
 
 def above(text: str, better: np.ndarray, worse: np.ndarray) -> Claim:
     """By 3 standard errors."""
-    gap, error = judging.mean_se(better - worse)
-    return Claim(f"{text}, by 3 SE", judging.sign(gap, error), {"gap": gap, "se": error, "seeds": better.size})
+    gap, error = judge.mean_se(better - worse)
+    return Claim(f"{text}, by 3 SE", judge.sign(gap, error), {"gap": gap, "se": error, "seeds": better.size})
 
 
 def whole(outcome: Outcome) -> np.ndarray:
@@ -23,7 +23,7 @@ def whole(outcome: Outcome) -> np.ndarray:
 
 def line(axes: Any, index: int, name: str, epochs: np.ndarray, values: np.ndarray) -> None:
     """The mean of `values` [n, seeds] by epoch, with a band of one standard error."""
-    mean, error = values.mean(axis=1), np.array([judging.mean_se(row)[1] for row in values])
+    mean, error = values.mean(axis=1), np.array([judge.mean_se(row)[1] for row in values])
     axes.plot(epochs, mean, label=name, linewidth=1.6, **style.look(index))
     if values.shape[1] > 1:
         colour = style.look(index)["color"]

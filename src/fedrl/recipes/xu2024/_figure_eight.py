@@ -13,12 +13,13 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from fedrl.algorithms.fedavg import Method
+from fedrl.algorithms.federated import Method
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.engines.engine import Engine
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments import figure_eight
+from fedrl.experiments.recipe import Arm, Outcome, RecipeError
 from fedrl.federation import Federation
 from fedrl.links.graphs import SIXTEEN_LINKS, THIRTEEN_LINKS
 from fedrl.local.decay import constant as undecayed
@@ -28,7 +29,6 @@ from fedrl.local.paces import Pace, given
 from fedrl.local.ppo import ppo
 from fedrl.local.steps import constant
 from fedrl.policies.mlp import gaussian_mlp
-from fedrl.recipes.recipe import Arm, Outcome, RecipeError
 from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _references as references
 from fedrl.records.measure import sampled_return
@@ -53,7 +53,7 @@ class Config:
     test_every: int = 10  # epochs
 
 
-PAPER_SIZE = {"epochs": 500}
+PAPER_SETTINGS = {"epochs": 500}
 
 
 def learner(config: Config, eta: float | None = None, remember: int = 0) -> BuildLearner:

@@ -14,16 +14,16 @@ import numpy as np
 
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.engines.one_at_a_time import one_at_a_time
+from fedrl.experiments.recipe import Arm, Claim, Outcome, RecipeError
 from fedrl.links.graphs import path as in_a_row
 from fedrl.local.learner import BuildLearner
 from fedrl.policies.mlp import gaussian_mlp
-from fedrl.recipes.recipe import Arm, Claim, Outcome, RecipeError
 from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _references as references
 from fedrl.records.measure import sampled_return
 
 AGENTS, GAMMA, SPEED = 5, 0.9, 25.0  # m/s that earn 1
-PAPER_SIZE = {"epochs": 500, "repetitions": 5, "test_every": 10}
+PAPER_SETTINGS = {"epochs": 500, "repetitions": 5, "test_every": 10}
 
 
 @dataclass(frozen=True)

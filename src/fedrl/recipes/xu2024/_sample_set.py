@@ -14,13 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedrl import keys, trees
-from fedrl.engines.engine import State
+from fedrl.core.round import State
+from fedrl.experiments.recipe import Outcome
 from fedrl.federation import Federation
 from fedrl.keys import Key
 from fedrl.local.actor_critic_records import Memory, Theta
 from fedrl.local.learner import Learner
 from fedrl.policies.filtered import Filters
-from fedrl.recipes.recipe import Outcome
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024._figure_eight import Config
 from fedrl.records import kept
@@ -41,7 +41,7 @@ def with_samples(federation: Federation, algorithm: Algorithm, state: State) -> 
     everyone = federation.rows(federation.shared(), clients, jnp.arange(federation.count, dtype=jnp.int32))
     key = keys.of(state.key[0], "sample set", server.round)
 
-    seen = _collecting(algorithm.exchanges[-1])(server, everyone, clients.scene, key)
+    seen = _collecting(algorithm.exchanges[-1])(server, everyone, clients.shared_state, key)
     return parameters(algorithm, state) | {"seen": seen, "filters": everyone.memory.filters}
 
 

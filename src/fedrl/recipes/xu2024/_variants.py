@@ -1,6 +1,6 @@
 """Rows of Table IV beside each other, named as the figures name them, and what they have spent."""
 
-from fedrl.recipes.recipe import Arm, Outcome
+from fedrl.experiments.recipe import Arm, Outcome
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024._figure_eight import Config
 from fedrl.theory.utility import FROM_1, FROM_5, FROM_10, Overheads, Row

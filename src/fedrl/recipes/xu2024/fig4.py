@@ -4,18 +4,11 @@ from pathlib import Path
 
 from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fmarl import fmarl
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.links.delays import delayed
-from fedrl.recipes.recipe import Arm, Claim, Outcome
 from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _figure_eight as eight
-from fedrl.recipes.xu2024._figure_eight import PAPER_SIZE as PAPER_SIZE
-from fedrl.recipes.xu2024._figure_eight import Config as Config
-
-PAPER = "Xu et al. 2024, Fig. 4"
-SHOWS = "does federating independent learners help in traffic, and what do slow links cost?"
-MINUTES = 5.0
-SEEDS = 2
-PAPER_SEEDS = 5
+from fedrl.recipes.xu2024._figure_eight import PAPER_SETTINGS, Config
 
 IRL, FIRL, SYN, ASY = "IRL", "FIRL", "FIRL_syn", "FIRL_asy"
 DELAY = 2  # epochs, up and down
@@ -44,3 +37,17 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     return [eight.draw(config, arms, folder / "speed.png", "Federating independent learners (Fig. 4)")]
+
+
+RECIPE = Recipe(
+    paper="Xu et al. 2024, Fig. 4",
+    shows="does federating independent learners help in traffic, and what do slow links cost?",
+    minutes=5.0,
+    seeds=2,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_settings=PAPER_SETTINGS,
+    paper_seeds=5,
+)

@@ -3,17 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedrl.recipes.recipe import Arm, Claim, Outcome
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _figure_eight as eight
-from fedrl.recipes.xu2024._figure_eight import PAPER_SIZE as PAPER_SIZE
+from fedrl.recipes.xu2024._figure_eight import PAPER_SETTINGS
 from fedrl.theory.utility import TABLE_IV
-
-PAPER = "Xu et al. 2024, Fig. 5"
-SHOWS = "is a step of 1e-3 right, 1e-5 too short and 1e-2 too long, with and without decay?"
-MINUTES = 8.0
-SEEDS = 2
-PAPER_SEEDS = 5
 
 ROWS = {"FIRL": TABLE_IV[5], "FIRL_D": TABLE_IV[8]}  # tau = 1~15; lambda = 0.92
 
@@ -54,3 +48,17 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
         )
         for method in ROWS
     ]
+
+
+RECIPE = Recipe(
+    paper="Xu et al. 2024, Fig. 5",
+    shows="is a step of 1e-3 right, 1e-5 too short and 1e-2 too long, with and without decay?",
+    minutes=8.0,
+    seeds=2,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_settings=PAPER_SETTINGS,
+    paper_seeds=5,
+)

@@ -4,19 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.plots import style
-from fedrl.recipes.recipe import Arm, Claim, Outcome
 from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _variants as variants
-from fedrl.recipes.xu2024._figure_eight import PAPER_SIZE as PAPER_SIZE
-from fedrl.recipes.xu2024._figure_eight import Config as Config
+from fedrl.recipes.xu2024._figure_eight import PAPER_SETTINGS, Config
 from fedrl.theory.utility import TABLE_IV, TABLE_IV_PRICES
-
-PAPER = "Xu et al. 2024, Fig. 7"
-SHOWS = "which method gets most speed out of a message?"
-MINUTES = 6.0
-SEEDS = 2
-PAPER_SEEDS = 5
 
 ROWS = (TABLE_IV[0], TABLE_IV[1], TABLE_IV[5], TABLE_IV[8], TABLE_IV[12])  # tau = 1, 10, 1~15; FIRL_D; FIRL_C
 
@@ -51,3 +44,17 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     axes.set(xlabel="epoch", ylabel="NAS per unit of communication overhead", yscale="log")
     style.legend(axes)
     return [style.save(figure, folder / "efficiency.png", "Speed per message (Fig. 7): C_1 = 1, W_1 = 0.001")]
+
+
+RECIPE = Recipe(
+    paper="Xu et al. 2024, Fig. 7",
+    shows="which method gets most speed out of a message?",
+    minutes=6.0,
+    seeds=2,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_settings=PAPER_SETTINGS,
+    paper_seeds=5,
+)

@@ -7,23 +7,16 @@ from typing import NamedTuple
 import matplotlib.pyplot as plt
 import numpy as np
 
+from fedrl.experiments import judge
+from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.plots import style
-from fedrl.recipes import judging
-from fedrl.recipes.recipe import Arm, Claim, Outcome
 from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024 import _sample_set as samples
 from fedrl.recipes.xu2024 import _variants as variants
-from fedrl.recipes.xu2024._figure_eight import PAPER_SIZE as PAPER_SIZE
-from fedrl.recipes.xu2024._figure_eight import Config as Config
+from fedrl.recipes.xu2024._figure_eight import PAPER_SETTINGS, Config
 from fedrl.theory import utility
 from fedrl.theory.utility import TABLE_IV, TABLE_IV_K, TABLE_IV_M, TABLE_IV_PRICES, Overheads
-
-PAPER = "Xu et al. 2024, Table IV"
-SHOWS = "what do the thirteen methods cost, how small is the gradient, and which has the greatest utility?"
-MINUTES = 15.0
-SEEDS = 2
-PAPER_SEEDS = 5
 
 NAMES = tuple(variants.name(row) for row in TABLE_IV)
 
@@ -70,7 +63,7 @@ def _as_printed(config: Config, spent: list[Overheads]) -> Claim:
     same = all(np.allclose(a, b, rtol=1e-9, atol=0) for a, b in zip(counted, printed, strict=True))
     numbers = {name: list(row) for name, row in zip(NAMES, counted, strict=True)}
     text = "communication and computation overheads, counted, are those printed (C1, C2, W1, W2 in 3000 iterations)"
-    return Claim(text, judging.HOLDS if same else judging.FAILS, numbers)
+    return Claim(text, judge.HOLDS if same else judge.FAILS, numbers)
 
 
 def _found(config: Config, arms: dict[str, Outcome]) -> Found:
@@ -85,7 +78,7 @@ def _found(config: Config, arms: dict[str, Outcome]) -> Found:
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     """Gradient norms and normalised utilities of the rows; the printed ones as crosses."""
     found = _found(config, arms)
-    norms = [judging.mean_se(row) for row in found.psi_1]
+    norms = [judge.mean_se(row) for row in found.psi_1]
     worth = [(float(x), 0.0) for x in utility.normalised(found.utility.mean(axis=1))]
     figure, panels = plt.subplots(1, 2, figsize=(11, 4.8), sharey=True, layout="constrained")
     places = range(len(NAMES))
@@ -104,3 +97,17 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     panels[0].invert_yaxis()
     panels[1].legend(fontsize="small", framealpha=0.8, edgecolor="none")
     return [style.save(figure, folder / "table4.png", f"Table IV, {config.epochs} epochs; printed: 500")]
+
+
+RECIPE = Recipe(
+    paper="Xu et al. 2024, Table IV",
+    shows="what do the thirteen methods cost, how small is the gradient, and which has the greatest utility?",
+    minutes=15.0,
+    seeds=2,
+    config=Config,
+    build=build,
+    claims=claims,
+    draw=draw,
+    paper_settings=PAPER_SETTINGS,
+    paper_seeds=5,
+)

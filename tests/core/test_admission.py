@@ -1,0 +1,94 @@
+"""Who counts in an exchange, on arrays small enough to see by eye."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from fedrl.core.admission import ExchangeResult, admit, ask
+from fedrl.core.client import WorkResult
+from fedrl.faults import Why, leave_out, stop
+from fedrl.types import Client, Cohort, LocalUpdate
+
+IDS = jnp.array([1, 4, 6])
+LOCAL = LocalUpdate(*5 * (lambda *_: None,), max_steps=2, most_env_steps=5)
+
+
+def cohort(weight=(0.5, 0.25, 0.25)) -> Cohort:
+    return Cohort(IDS, jnp.array(weight), jnp.ones(3, bool), jnp.zeros(3, jnp.int32))
+
+
+def result(
+    uploads=((1.0, 2.0), (3.0, 4.0), (5.0, 6.0)), memory=(), env_steps=(10, 10, 0), why=(0, 0, 0)
+) -> ExchangeResult:
+    work = WorkResult({"w": jnp.array(uploads)}, memory, jnp.array(env_steps), {})
+    return ExchangeResult(Client(IDS, (), (), ()), work, (), jnp.array(why, jnp.int32))
+
+
+def admitted(came: ExchangeResult, local: LocalUpdate = LOCAL, rule=stop(), in_a_row=None):
+    counts = jnp.zeros(8, jnp.int32) if in_a_row is None else in_a_row
+    return admit(rule, local, cohort(), cohort(), came, counts)
+
+
+def test_all_of_them():
+    """Every bit of uploads and weights stays as it was."""
+    done = admitted(result())
+    assert done.uploads["w"].tobytes() == result().work.upload["w"].tobytes()
+    assert done.cohort.weight.tobytes() == cohort().weight.tobytes()
+    assert done.why.tolist() == [0, 0, 0]
+
+
+SIX = ((1.0, 2.0), (3.0, 4.0), (5.0, np.nan))
+CASES = {
+    "not finite": (result(SIX), LOCAL, stop(), Why.NOT_FINITE),
+    "infinite": (result(((1.0, 2.0), (3.0, 4.0), (-np.inf, 0.0))), LOCAL, stop(), Why.NOT_FINITE),
+    "memory": (result(memory={"v": jnp.array([0.0, 0.0, jnp.nan])}), LOCAL, stop(), Why.MEMORY),
+    "too many steps": (result(env_steps=(10, 10, 11)), LOCAL, stop(), Why.STEPS),
+    "fewer steps than none": (result(env_steps=(10, 10, -1)), LOCAL, stop(), Why.STEPS),
+    "norm": (result(), LOCAL, stop(largest_norm=7.0), Why.NORM),  # 5, 25 and 61 squared
+    "norm of what moves": (
+        result(), LOCAL._replace(moved=lambda upload: upload["w"][..., 1]),
+        stop(largest_norm=4.5), Why.NORM,
+    ),
+    "impossible": (
+        result(), LOCAL._replace(possible=lambda upload, client: upload["w"][0] < 5.0),
+        stop(), Why.IMPOSSIBLE,
+    ),
+    "told by the engine": (result(SIX, why=(0, 0, Why.LATE)), LOCAL, stop(), Why.LATE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_one_that_does_not_count(case):
+    """Client 6 becomes zeros, its weight goes to the others, its steps are not counted, its faults are."""
+    came, local, rule, why = CASES[case]
+    done = admitted(came, local, rule, jnp.arange(8))
+    assert done.why.tolist() == [0, 0, why]
+    assert done.uploads["w"].tolist() == [[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]]
+    assert done.cohort.present.tolist() == [True, True, False]
+    np.testing.assert_allclose(done.cohort.weight, [2 / 3, 1 / 3, 0.0], rtol=1e-6)
+    assert done.env_steps.tolist() == [10, 10, 0]
+    assert done.in_a_row.tolist() == [0, 0, 2, 3, 0, 5, 7, 7]
+
+
+def test_steps_without_a_known_limit():
+    assert admitted(result(env_steps=(10, 10, 1_000_000)), LOCAL._replace(most_env_steps=0)).why.tolist() == [0, 0, 0]
+
+
+def test_those_with_too_many_faults_are_not_asked():
+    counts = jnp.array([9, 3, 0, 0, 2, 0, 0, 0])
+    left = ask(leave_out(in_a_row=3), cohort(), {"report": jnp.zeros_like(counts), "train": counts})
+    assert left.present.tolist() == [False, True, True]
+    assert left.weight.tolist() == [0.0, 0.5, 0.5]
+    assert ask(stop(), cohort(), counts).present.all()
+    done = admit(leave_out(in_a_row=3), LOCAL, cohort(), left, result(), counts)
+    assert done.why.tolist() == [Why.NOT_ASKED, 0, 0]
+    assert done.in_a_row.tolist() == [9, 3, 0, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("quorum", "asked", "needed"),
+    [(1, 4, 1), (3, 4, 3), (9, 4, 4), (0.5, 4, 2), (0.51, 4, 3), (0.1, 30, 3), (1.0, 3, 3)],
+)
+def test_the_quorum(quorum, asked, needed):
+    assert leave_out(quorum=quorum).needed(asked) == needed
+    assert stop().needed(asked) == asked
