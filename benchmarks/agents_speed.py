@@ -26,17 +26,17 @@ import numpy as np
 import torch
 from arguments import parse
 
-from fedrl.agents.applications import Application, WebShop
-from fedrl.agents.descent import adamw
-from fedrl.agents.episodes import Acting, Episode, noise_of, play
-from fedrl.agents.grpo.update import Grpo, improve
-from fedrl.agents.likelihood import Sample
-from fedrl.agents.models.found import found
-from fedrl.agents.models.memory import need
-from fedrl.agents.models.model import Model, Theta, load
-from fedrl.agents.models.opened import opened
-from fedrl.agents.models.pretrained import Pretrained
 from fedrl.keys import of_seed
+from fedrl.llm.applications import Application, WebShop
+from fedrl.llm.episodes import Acting, Episode, noise_of, play
+from fedrl.llm.grpo.update import Grpo, improve
+from fedrl.llm.likelihood import Sample
+from fedrl.llm.models.loading import opened
+from fedrl.llm.models.memory import need
+from fedrl.llm.models.model import Model, Theta, load
+from fedrl.llm.models.pretrained import Pretrained
+from fedrl.llm.models.resolve import found
+from fedrl.llm.optimization import adamw
 
 STEPS = 5  # of an episode
 GROUP = 8  # episodes of a task, in a whole step

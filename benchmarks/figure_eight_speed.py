@@ -22,8 +22,8 @@ from arguments import parse
 from jax import Array
 
 from fedrl import keys, trees
-from fedrl.environments import figure_eight
-from fedrl.environments.traffic.figure_eight import FigureEight
+from fedrl.environments.traffic import figure_eight
+from fedrl.environments.traffic.sumo.figure_eight import FigureEight
 
 AIM = 30.0
 OURS, SUMO = "fedrl, arrays", "libsumo"

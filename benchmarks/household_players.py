@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 from arguments import parse
 
-from fedrl.agents.household import engine, games, twin
-from fedrl.agents.household.expert import expert
-from fedrl.agents.household.game import Game
-from fedrl.agents.household.generate import SPLITS, Size
+from fedrl.llm.household import engine, games, simulator
+from fedrl.llm.household.expert import expert
+from fedrl.llm.household.game import Game
+from fedrl.llm.household.generate import SPLITS, Size
 
 SIZES = {"the recipes' rooms": Size(6, (3, 6)), "rooms of ALFWorld's size": Size()}
 LATER = 10  # of so many games one is in rooms of ALFWorld's size, which take the engine a second and more
@@ -47,7 +47,7 @@ def compare(size: Size, count: int, real: engine.Engine) -> dict[str, Any]:
     for number, game in enumerate(mine):
         plan = expert(game)
         steps += len(plan)
-        told.append((play(real.load, game, plan), play(twin.load, game, plan)))
+        told.append((play(real.load, game, plan), play(simulator.load, game, plan)))
         print(f"\r{number + 1} of {len(mine)} games", end="", flush=True)
     print("\r", end="")
     speeds = {

@@ -19,10 +19,10 @@ from arguments import parse
 from mujoco import rollout as bare_rollout
 
 from fedrl import keys
-from fedrl.environments import mujoco as worlds
-from fedrl.environments.mujoco_tasks import HALF_CHEETAH, world
-from fedrl.federation import Federation
-from fedrl.local.ppo import ppo
+from fedrl.environments.control import mujoco as worlds
+from fedrl.environments.control.mujoco_tasks import HALF_CHEETAH, world
+from fedrl.federations.federation import Federation
+from fedrl.learners.ppo import ppo
 from fedrl.types import Client
 
 COPIES = 16  # rows of one roll-out

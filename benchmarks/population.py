@@ -25,9 +25,9 @@ def one(population: int, rounds: int, participants: int) -> dict[str, Any]:
 
     from fedrl.algorithms.fedavg import pavg
     from fedrl.engines.fused import fused
-    from fedrl.environments import finite, random_mdp
-    from fedrl.federation import HELD, Federation
-    from fedrl.records.measure import exact_return
+    from fedrl.environments.tabular import finite, random_mdp
+    from fedrl.evaluation import exact_return
+    from fedrl.federations.federation import HELD, Federation
     from fedrl.selection.participation import uniform
 
     federation = Federation(finite.environment(5, 5, 0.9), random_mdp.dense(5, 5, 0.5), clients=population)

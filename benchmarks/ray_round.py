@@ -12,12 +12,12 @@ import numpy as np
 from arguments import parse
 
 from fedrl import keys
+from fedrl.channels.plain import plain
 from fedrl.core.round import Executor, WorkRequest
 from fedrl.engines import processes, ray_cluster
 from fedrl.engines.worker_pool import worker_pool
 from fedrl.faults import STOP
-from fedrl.federation import Profile
-from fedrl.links.plain import plain
+from fedrl.federations.federation import Profile
 from fedrl.types import Client, Cohort, Exchange, LocalUpdate
 
 AIM = 25.0  # ms

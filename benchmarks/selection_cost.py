@@ -17,9 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 from arguments import parse
 
-from fedrl.environments import mountain_car
+from fedrl.environments.control import mountain_car
 from fedrl.keys import of_seed
-from fedrl.local.ppo import ppo
+from fedrl.learners.ppo import ppo
 from fedrl.rollouts.episodes import Trajectory
 from fedrl.selection.fedpohcs import deltas, visited
 from fedrl.selection.numbering import secret

@@ -22,9 +22,9 @@ from arguments import parse
 
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines.fused import fused
-from fedrl.environments import finite, random_mdp
-from fedrl.federation import Federation
-from fedrl.records.measure import exact_return
+from fedrl.environments.tabular import finite, random_mdp
+from fedrl.evaluation import exact_return
+from fedrl.federations.federation import Federation
 
 AIMS = {"numba": 1 / 3, "NumPy": 100}  # how many times as fast as these
 

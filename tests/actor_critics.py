@@ -12,13 +12,13 @@ from fedrl.algorithms.fedavg import fedavg
 from fedrl.core.client import learn
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments import cart_pole, mountain_car
-from fedrl.federation import Federation, Profile
-from fedrl.local.actor_critic_records import Iterate
-from fedrl.local.learner import BuildLearner, Model
-from fedrl.local.steps import decaying, sgd
+from fedrl.environments.control import cart_pole, mountain_car
+from fedrl.evaluation import sampled_return
+from fedrl.federations.federation import Federation, Profile
+from fedrl.learners.actor_critic_records import Iterate
+from fedrl.learners.learner import BuildLearner, Model
+from fedrl.learners.optimizers import decaying, sgd
 from fedrl.policies.mlp import mlp
-from fedrl.records.measure import sampled_return
 from fedrl.rollouts.episodes import Trajectory
 from fedrl.training import train
 from fedrl.types import Client

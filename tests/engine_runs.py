@@ -8,9 +8,9 @@ import gymnasium as gym
 import jax
 import numpy as np
 
-from fedrl.environments.gym import gymnasium
-from fedrl.federation import Federation
-from fedrl.records.measure import Measure
+from fedrl.evaluation import Measure
+from fedrl.federations.federation import Federation
+from fedrl.federations.gymnasium_envs import gymnasium
 
 SEEDS = [5, 6]
 

@@ -8,8 +8,8 @@ from jax import Array
 
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.federated import Method, training, with_training
-from fedrl.federation import Federation
-from fedrl.local.ascent import Direction, steps_along
+from fedrl.federations.federation import Federation
+from fedrl.learners.gradient_steps import Direction, steps_along
 from fedrl.types import Algorithm, Client, Cohort, Policy
 
 BAD = 2  # the client that fails

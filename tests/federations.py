@@ -3,10 +3,10 @@
 import jax
 import jax.numpy as jnp
 
-from fedrl.environments import finite, random_mdp
-from fedrl.environments.finite import MDP
 from fedrl.environments.protocol import Environment
-from fedrl.federation import Federation
+from fedrl.environments.tabular import finite, random_mdp
+from fedrl.environments.tabular.finite import MDP
+from fedrl.federations.federation import Federation
 from fedrl.keys import of_seed
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from fedrl.environments.protocol import Box, Environment, Step
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 
 AGENTS = 3
 

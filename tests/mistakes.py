@@ -11,7 +11,7 @@ from federations import environment, federation, random_worlds
 
 import fedrl
 from fedrl.algorithms.fedavg import pavg
-from fedrl.environments.finite import MDP
+from fedrl.environments.tabular.finite import MDP
 
 Mistakes = dict[str, tuple[Callable[[], object], str]]
 

@@ -8,8 +8,8 @@ from federations import federation
 
 import fedrl
 from fedrl.algorithms.fedavg import fedavg
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.reinforce import reinforce
 
 WHERE = federation(3)
 

@@ -57,7 +57,7 @@ def wanted(controller: Controller, seed: int) -> np.ndarray:
 
 def record(names: Sequence[str], seeds: Sequence[int], relative: bool = False) -> dict[str, list[Epoch]]:
     """Epochs of every controller, in this process."""
-    from fedrl.environments.traffic.figure_eight import FigureEight
+    from fedrl.environments.traffic.sumo.figure_eight import FigureEight
 
     found = {}
     for name in names:

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import pytest
 
 from fedrl.cli import engines
-from fedrl.cli.comparing import t_quantile
-from fedrl.cli.progress import Tracker, sparkline
+from fedrl.cli.compare import t_quantile
 from fedrl.cli.run import resume_command
 from fedrl.experiments import experiment, find, orders
 from fedrl.experiments.recipe import RecipeError
 from fedrl.experiments.settings import configure
+from fedrl.records.progress import Tracker, sparkline
 
 TINY = ("--set", "rounds=40", "--seeds", "2")  # --seeds 2 everywhere: one set of compiled programs serves all tests
 

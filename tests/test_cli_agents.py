@@ -14,11 +14,11 @@ import pytest
 import tiny_recipes
 from test_cli_play import call, loaded
 
-from fedrl.agents import labels
 from fedrl.cli import agents
-from fedrl.cli.evaluated_agents import rates
+from fedrl.cli.evaluate_agents import rates
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.experiments import experiment, find, orders
+from fedrl.llm import labels
 from fedrl.recipes.fedagent import _study
 from fedrl.records.folder import claim
 
@@ -250,7 +250,7 @@ sys.modules["torch"] = None
 from fedrl.cli import agents, play, transcript
 from fedrl.cli.app import app
 from fedrl.cli.errors import guard
-assert not [name for name in sys.modules if name.startswith(("fedrl.agents", "transformers"))]
+assert not [name for name in sys.modules if name.startswith(("fedrl.llm", "transformers"))]
 for words in (["agents", "label", "run"], ["play", "run", "--task", "0"]):
     assert guard(lambda: app(words, standalone_mode=False)) == 2
 """

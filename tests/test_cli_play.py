@@ -16,7 +16,7 @@ from PIL import Image
 from fedrl.cli import errors
 from fedrl.cli.app import app
 from fedrl.cli.play import act, meet
-from fedrl.environments import cart_pole
+from fedrl.environments.control import cart_pole
 from fedrl.experiments import find, orders, restore
 from fedrl.plots import clip, mujoco_scene
 

@@ -15,20 +15,20 @@ from PIL import Image
 
 import fedrl
 from fedrl.algorithms.fmarl import fmarl
-from fedrl.cli import errors, traffic_played
+from fedrl.cli import errors, play_traffic
 from fedrl.cli.app import app
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments import figure_eight
+from fedrl.environments.traffic import figure_eight
+from fedrl.evaluation import sampled_return
 from fedrl.experiments import experiment, find, orders, restore
 from fedrl.experiments.recipe import Arm
-from fedrl.federation import Federation
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
+from fedrl.federations.federation import Federation
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.reinforce import reinforce
 from fedrl.plots import clip
 from fedrl.plots.roads_scene import HUMAN, LEARNING, OWN
 from fedrl.policies.mlp import gaussian_mlp
 from fedrl.records import folder
-from fedrl.records.measure import sampled_return
 
 LIMIT = 40
 
@@ -47,9 +47,9 @@ def federation(world: str) -> Federation:
     if world == "arrays":
         worlds = figure_eight.world(v_ref=np.full(7, 20.0))
         return Federation(figure_eight.environment(limit=LIMIT, relative=True), worlds)
-    from fedrl.environments import traffic
+    from fedrl.environments.traffic import sumo
 
-    kind = {"sumo": traffic.FigureEight, "merge": partial(traffic.Merge, warm_up=100)}[world]
+    kind = {"sumo": sumo.FigureEight, "merge": partial(sumo.Merge, warm_up=100)}[world]
     return fedrl.pettingzoo(partial(kind, horizon=LIMIT), limit=LIMIT)
 
 
@@ -96,7 +96,7 @@ def test_a_clip_moves(home, capfd, tmp_path, world):
 
 def played(home: Path, world: str, client: int, seed: int = 0) -> clip.Episode:
     """Vehicles of the Figure Eight in their order on the road; SUMO names them in that of their letters."""
-    episode = traffic_played.act(loaded(home / world), client, seed, None)
+    episode = play_traffic.act(loaded(home / world), client, seed, None)
     order = np.argsort(sorted(range(14), key=str))
     return episode._replace(poses=episode.poses[:, order]) if world == "sumo" else episode
 
@@ -163,7 +163,7 @@ def test_what_has_no_roads_is_not_drawn(home):
 
     it = loaded(home / "sumo")
     arm = it.arm._replace(federation=fedrl.pettingzoo(Room, limit=LIMIT))
-    assert traffic_played.act(it._replace(arm=arm), 0, 0, None) is None
+    assert play_traffic.act(it._replace(arm=arm), 0, 0, None) is None
 
 
 def test_arrays_are_drawn_without_sumo(home):

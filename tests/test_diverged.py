@@ -12,13 +12,13 @@ from fedrl.algorithms.fedavg import pavg
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
 from fedrl.environments.errors import Diverged
+from fedrl.evaluation import sampled_return
 from fedrl.experiments import experiment, find, orders, outcomes
 from fedrl.experiments.recipe import Arm, Claim, Recipe
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.policies.mlp import mlp
 from fedrl.recipes.xie2025 import _claims as says
 from fedrl.records import folder, log
-from fedrl.records.measure import sampled_return
 
 ROUNDS = 3
 

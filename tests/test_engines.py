@@ -12,11 +12,11 @@ from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments import random_mdp
-from fedrl.federation import Federation
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
-from fedrl.records.measure import exact_return
+from fedrl.environments.tabular import random_mdp
+from fedrl.evaluation import exact_return
+from fedrl.federations.federation import Federation
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.reinforce import reinforce
 from fedrl.selection.participation import uniform, weighted
 
 STEPS = {"eta": 0.1, "local_steps": 3}

@@ -11,12 +11,12 @@ from federations import federation
 import fedrl
 from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.algorithms.fmarl import fmarl
+from fedrl.channels.graphs import ring
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments.errors import Diverged, WorldError
 from fedrl.faults import leave_out, stop
-from fedrl.links.graphs import ring
-from fedrl.local.ascent import steps_along
+from fedrl.learners.gradient_steps import steps_along
 from fedrl.records import log
 from fedrl.selection.participation import uniform
 
@@ -192,7 +192,7 @@ def test_a_return_that_is_not_possible():
     """|J| <= max |r| / (1 - gamma): what client 2 says is ten times that."""
 
     def measure(algorithm, federation):
-        from fedrl.records.measure import exact_return
+        from fedrl.evaluation import exact_return
 
         look = exact_return()(algorithm, federation)
         finish = look.local.finish

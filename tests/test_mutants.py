@@ -64,4 +64,4 @@ def test_listing_plants_nothing(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["mutants.py", "--list", "alpha is ignored"])
     monkeypatch.setattr(mutants, "planted", pytest.fail)
     assert mutants.main() == 0
-    assert capsys.readouterr().out.startswith("LoRA's alpha is ignored\n    agents/models/model.py: ")
+    assert capsys.readouterr().out.startswith("LoRA's alpha is ignored\n    llm/models/model.py: ")

@@ -11,12 +11,12 @@ from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines.fused import fused
-from fedrl.local.ascent import steps_along
-from fedrl.local.proximal import proximal
-from fedrl.local.reinforce import reinforce
+from fedrl.evaluation import exact_return
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.proximal import proximal
+from fedrl.learners.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.policies.softmax import softmax_table
-from fedrl.records.measure import exact_return
 from fedrl.rollouts.episodes import Trajectory, sampler
 from fedrl.selection.participation import uniform, weighted
 from fedrl.types import Client

@@ -19,11 +19,11 @@ from fedrl.cli import errors
 from fedrl.cli.app import app
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
+from fedrl.evaluation import exact_return, sampled_return
 from fedrl.experiments import orders
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.records import folder, log
 from fedrl.records.folder import claim, read_config
-from fedrl.records.measure import exact_return, sampled_return
 
 OTHER_WORLDS = fedrl.Federation(WHERE.environment, WHERE.worlds._replace(reward=WHERE.worlds.reward * 2))
 
@@ -224,7 +224,7 @@ del select.poll
 warnings.simplefilter("ignore")  # filelock says that it has but soft locks here; on Windows it has its own
 from fedrl.cli import errors
 from fedrl.cli.app import app
-import fedrl.cli.run, fedrl.engines.processes, fedrl.engines.worker, fedrl.environments.apart
+import fedrl.cli.run, fedrl.engines.processes, fedrl.engines.worker, fedrl.environments.subprocess_env
 from fedrl.records.folder import claim
 for words in (["--help"], ["recipes"]):
     app(words, prog_name="fedrl", standalone_mode=False)

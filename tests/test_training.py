@@ -9,9 +9,9 @@ from fedrl import Federation, train
 from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines.fused import fused
-from fedrl.environments import random_mdp
-from fedrl.records import kept, log
-from fedrl.records.measure import exact_return
+from fedrl.environments.tabular import random_mdp
+from fedrl.evaluation import exact_return
+from fedrl.records import log, snapshots
 from fedrl.selection.participation import uniform
 
 PAVG = pavg(eta=0.1, local_steps=3, horizon=8, batch=2, selection=uniform(2))
@@ -62,7 +62,7 @@ def test_what_is_kept_of_measured_rounds(tmp_path):
     assert [{**row, "seconds": 0} for row in log.plain("", run.rows)] == [
         {**row, "seconds": 0} for row in log.plain("", plain.rows)
     ]
-    found = dict(kept.load(tmp_path / "run", {"theta": run.theta}))
+    found = dict(snapshots.load(tmp_path / "run", {"theta": run.theta}))
     assert list(found) == [0, 3, 6, 7]
     np.testing.assert_array_equal(found[7]["theta"], run.theta)
     assert not np.array_equal(found[3]["theta"], found[6]["theta"])

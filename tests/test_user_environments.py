@@ -12,10 +12,10 @@ from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
 from fedrl.environments.errors import WorldError
-from fedrl.local.ppo import ppo
+from fedrl.evaluation import sampled_return
+from fedrl.learners.ppo import ppo
 from fedrl.policies.mlp import mlp
 from fedrl.records import log
-from fedrl.records.measure import sampled_return
 
 TINY = fedavg(
     ppo(policy=mlp(8), value=(8,), steps=32, copies=2, epochs=1, minibatch=32, critic_epochs=1, critic_minibatch=32)

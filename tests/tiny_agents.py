@@ -12,10 +12,10 @@ from gymnasium.spaces import Text
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from fedrl.agents.context import POCKET, Teller
-from fedrl.agents.models.model import Lora, Model, Theta, theta_of, trained
-from fedrl.agents.models.pocket import AGENT, END, WORLD, Size, untrained, wrapped
-from fedrl.agents.tasks import TextWorld
+from fedrl.llm.context import POCKET, Teller
+from fedrl.llm.models.model import Lora, Model, Theta, theta_of, trained
+from fedrl.llm.models.pocket import AGENT, END, WORLD, Size, untrained, wrapped
+from fedrl.llm.tasks import TextWorld
 
 COLOURS = ("red", "blue", "green")
 WORDS = "find take the red blue green ball box look around wait you see a thing nothing happens done <action> </action>"

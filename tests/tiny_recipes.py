@@ -9,15 +9,15 @@ from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fedavg import pavg
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments import cart_pole, mountain_car
+from fedrl.environments.control import cart_pole, mountain_car
+from fedrl.evaluation import sampled_return
 from fedrl.experiments import experiment, find, orders
 from fedrl.experiments.recipe import Arm, Recipe
-from fedrl.federation import Federation
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
+from fedrl.federations.federation import Federation
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.reinforce import reinforce
 from fedrl.policies.mlp import mlp
 from fedrl.records import folder
-from fedrl.records.measure import sampled_return
 
 STEP = {"eta": 0.01, "local_steps": 1, "policy": mlp(4)}
 
@@ -32,7 +32,7 @@ def build(config: Config) -> dict[str, Arm]:
     if config.kind == "finite":
         return {"PAvg": Arm(pavg(eta=0.1, local_steps=2, horizon=5), federation(3), 6, fused("vmap"))}
     if config.kind == "hopper":
-        from fedrl.environments import mujoco
+        from fedrl.environments.control import mujoco
 
         legs = Federation(mujoco.hopper(limit=30, threads=1), mujoco.hopper_legs("low", 2))
         return {"PAvg": Arm(pavg(**STEP, horizon=5), legs, 1, one_at_a_time(), look)}

@@ -4,20 +4,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedrl.environments.gym import gymnasium
-    from fedrl.environments.parallel import pettingzoo
-    from fedrl.federation import Federation
+    from fedrl.federations.federation import Federation
+    from fedrl.federations.gymnasium_envs import gymnasium
+    from fedrl.federations.pettingzoo_envs import pettingzoo
     from fedrl.finished_run import Run, load
     from fedrl.training import train
 
 __all__ = ["Federation", "Run", "gymnasium", "load", "pettingzoo", "train"]
 
 _HOME = {
-    "Federation": "fedrl.federation",
+    "Federation": "fedrl.federations.federation",
     "Run": "fedrl.finished_run",
-    "gymnasium": "fedrl.environments.gym",
+    "gymnasium": "fedrl.federations.gymnasium_envs",
     "load": "fedrl.finished_run",
-    "pettingzoo": "fedrl.environments.parallel",
+    "pettingzoo": "fedrl.federations.pettingzoo_envs",
     "train": "fedrl.training",
 }
 

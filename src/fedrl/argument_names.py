@@ -63,16 +63,16 @@ KINDS = {  # what a function finally returns -> what such a function is called
 }
 EXAMPLES = {  # of an argument (of a certain function, "ppo.rate"), or of a type
     "Federation": 'fedrl.gymnasium("CartPole-v1", clients=8)',
-    "GradientTransformation": "fedrl.local.steps.adam(clip=0.5)",
-    "Channel": "fedrl.links.plain.plain, or leave it out",
+    "GradientTransformation": "fedrl.learners.optimizers.adam(clip=0.5)",
+    "Channel": "fedrl.channels.plain.plain, or leave it out",
     "fedavg.server": "an optimiser of optax, such as optax.adam(1e-2), or leave it out",
     "Warm": "Warm(WebShop()), or leave it out",
     "Lora": "Lora(rank=8), or None to train all of the model",
-    "Settings": "an application, such as WebShop() or Household() of fedrl.agents.applications",
+    "Settings": "an application, such as WebShop() or Household() of fedrl.llm.applications",
     "TextWorld": "the world of an application, such as WebShop().build().world",
     "Bounds": "three numbers (fewest, mean, most), such as (100, 500, 1000)",
     "grpo.rate": "a number, such as 1e-6; its schedule is the same in every round",
-    "Spec": 'a model, such as fedrl.agents.models.pretrained.Pretrained("smollm2")',
+    "Spec": 'a model, such as fedrl.llm.models.pretrained.Pretrained("smollm2")',
     "gymnasium.make_env": 'the id "CartPole-v1", or lambda client_id: gymnasium.make("CartPole-v1")',
     "pettingzoo.make_env": "a function without arguments that makes one: simple_spread_v3.parallel_env",
     "edges.pairs": "pairs of agents, such as [(0, 1), (1, 2)]",
@@ -84,7 +84,7 @@ EXAMPLES = {  # of an argument (of a certain function, "ppo.rate"), or of a type
     "faults": "fedrl.faults.leave_out(), or leave it out to stop at the first fault",
 }
 FUNCTIONS = {  # examples of arguments that are functions
-    "decay": "fedrl.local.decay.exponential(0.95)",
+    "decay": "fedrl.learners.decay.exponential(0.95)",
     **dict.fromkeys(("rate", "entropy", "alpha"), "0.001, or decaying(0.001, decay=0.99)"),
     "combine": "fedrl.aggregation.median.median, or a function (stack of uploads, cohort) -> their aggregate",
     "start": "a function of key and shape: start=lambda key, shape: array",
@@ -93,8 +93,8 @@ FUNCTIONS = {  # examples of arguments that are functions
     "watch": "a function of row and rounds: watch=lambda row, rounds: print(row)",
     "warn": "a function of one text, such as print",
     "steps_of": "a function of client and key: steps_of=lambda client, key: 1 + client.id % 2, or leave it out",
-    "look": "fedrl.agents.evaluation.success(spec, world, tasks), or leave it out",
-    "mix": "gaussian_logits, gaussian_logs or dirichlet of fedrl.agents.partitions.preference",
+    "look": "fedrl.llm.evaluation.success(spec, world, tasks), or leave it out",
+    "mix": "gaussian_logits, gaussian_logs or dirichlet of fedrl.llm.partitions.preference",
 }
 ENGINES = {
     "fused": "fedrl.engines.fused",

@@ -15,16 +15,16 @@ from fedrl.core.round import State
 from fedrl.engines.engine import Engine, Play
 from fedrl.engines.fused import fused
 from fedrl.engines.processes import processes
+from fedrl.environments.env_params import check_held
 from fedrl.environments.protocol import Environment
-from fedrl.environments.worlds import check_held
+from fedrl.evaluation import Measure, usual
 from fedrl.faults import STOP, Faults
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.finished_run import Run
 from fedrl.records import folder as folders
 from fedrl.records import identity, left_out, policy_file
 from fedrl.records.checkpoint import Checkpoint
 from fedrl.records.journal import Check, Journal
-from fedrl.records.measure import Measure, usual
 from fedrl.records.rows import Ledger, Row
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Metrics
@@ -56,7 +56,7 @@ def train(
     With `out` the run leaves log, checkpoints and policy there, and goes on from what it finds there: a folder belongs to
     one run, which its `run.toml` describes, and to one process at a time. Without, it is only in memory.
     The default engine is the exact fused one, or `processes` where the environment cannot be compiled.
-    What `keep` makes of the state at each measured round stays there too, in a file a round (`records/kept.py`).
+    What `keep` makes of the state at each measured round stays there too, in a file a round (`records/snapshots.py`).
     `watch` is called after every few rounds and for every measured one; without one, a terminal shows a progress bar.
     `faults` says what to do when a client fails: `fedrl.faults.stop()`, the default, or `leave_out()`.
     """
@@ -131,7 +131,7 @@ def _watching(watch: Watch | None, seeds: int) -> Iterator[Watch | None]:
         return
     from rich.console import Console
 
-    from fedrl.cli.progress import shown
+    from fedrl.records.progress import shown
 
     with shown(Console(stderr=True), ["training"], seeds) as bar:
         yield partial(bar, "training")

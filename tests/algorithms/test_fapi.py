@@ -15,9 +15,9 @@ from fedrl.algorithms.fapi import (
 )
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments import finite, solvers
-from fedrl.federation import Federation
-from fedrl.records.measure import exact_return
+from fedrl.environments.tabular import finite, solvers
+from fedrl.evaluation import exact_return
+from fedrl.federations.federation import Federation
 from fedrl.selection.participation import uniform
 from fedrl.theory import fapi as measured
 from fedrl.theory import fapi_bounds as bounds

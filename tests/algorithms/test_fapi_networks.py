@@ -13,12 +13,12 @@ from fedrl.core import round as rounds
 from fedrl.core.round import State
 from fedrl.engines.fused import _each, _Program, fused
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments import cart_pole
+from fedrl.environments.control import cart_pole
+from fedrl.evaluation import sampled_return
 from fedrl.faults import STOP
-from fedrl.federation import Federation
-from fedrl.local.steps import constant
+from fedrl.federations.federation import Federation
+from fedrl.learners.optimizers import constant
 from fedrl.policies.mlp import mlp
-from fedrl.records.measure import sampled_return
 from fedrl.selection.participation import uniform
 
 SMALL = {"policy": mlp(8), "value": (8,), "steps": 32, "copies": 2, "epochs": 1, "minibatch": 16, "critic_epochs": 2,

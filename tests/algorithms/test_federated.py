@@ -12,7 +12,6 @@ from fedrl import keys, trees
 from fedrl.aggregation.mean import mean
 from fedrl.aggregation.median import median
 from fedrl.algorithms.alone import alone
-from fedrl.algorithms.anchored import momentum_anchor
 from fedrl.algorithms.fapi import fapi_with_federated_evaluation, fapi_without_federated_evaluation
 from fedrl.algorithms.fapi_networks import deep_fapi_with_federated_evaluation, deep_fapi_without_federated_evaluation
 from fedrl.algorithms.fed_q_learning import fed_q_learning
@@ -22,18 +21,19 @@ from fedrl.algorithms.fedhapg_m import fedhapg_m
 from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.algorithms.fmarl import fmarl
+from fedrl.algorithms.momentum_anchor import momentum_anchor
 from fedrl.algorithms.server_rules import ServerState
+from fedrl.channels.graphs import ring
 from fedrl.core.round import update_server
 from fedrl.engines.fused import fused
-from fedrl.links.graphs import ring
-from fedrl.local.actor_critic_records import Theta
-from fedrl.local.ascent import steps_along
-from fedrl.local.filtering import pooling
-from fedrl.local.learner import Learner
-from fedrl.local.reinforce import reinforce
+from fedrl.evaluation import exact_return
+from fedrl.learners.actor_critic_records import Theta
+from fedrl.learners.filtering import pooling
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.learner import Learner
+from fedrl.learners.reinforce import reinforce
 from fedrl.policies.filtered import Filters, Moments
 from fedrl.policies.mlp import mlp
-from fedrl.records.measure import exact_return
 from fedrl.selection.candidates import uniform_of
 from fedrl.selection.fedpohcs import fedpohcs
 from fedrl.selection.participation import everyone, uniform

@@ -11,11 +11,12 @@ from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fedhapg_m import fedhapg_m
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments import cart_pole, solvers
-from fedrl.federation import Federation
+from fedrl.environments.control import cart_pole
+from fedrl.environments.tabular import solvers
+from fedrl.evaluation import exact_return, measuring
+from fedrl.federations.federation import Federation
 from fedrl.policies.mlp import categorical_mlp
 from fedrl.policies.softmax import softmax_table
-from fedrl.records.measure import exact_return, measuring
 from fedrl.selection.participation import everyone
 from fedrl.types import LocalUpdate
 

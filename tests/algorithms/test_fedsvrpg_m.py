@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from federations import federation
 
-from fedrl.algorithms.anchored import theorem_batch
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
+from fedrl.algorithms.momentum_anchor import theorem_batch
 from fedrl.engines.fused import fused
-from fedrl.environments import solvers
-from fedrl.records.measure import exact_return
+from fedrl.environments.tabular import solvers
+from fedrl.evaluation import exact_return
 
 
 def play(**options):

@@ -10,14 +10,14 @@ from federations import federation
 import fedrl
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.fmarl import fmarl
+from fedrl.channels.graphs import complete, edges, ring
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.links.graphs import complete, edges, ring
-from fedrl.local.ascent import steps_along
-from fedrl.local.decay import exponential
-from fedrl.local.paces import by_step_time, drawn, given
-from fedrl.local.reinforce import reinforce
-from fedrl.records.measure import exact_return
+from fedrl.evaluation import exact_return
+from fedrl.learners.decay import exponential
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.local_step_counts import by_step_time, drawn, given
+from fedrl.learners.reinforce import reinforce
 
 M, TAU, ROUNDS = 5, 3, 3
 LEARNER = steps_along(reinforce(horizon=10, batch=2), eta=0.3, local_steps=TAU)

@@ -8,21 +8,21 @@ import pytest
 from mistakes import Mistakes, answered, trained
 from tiny_agents import WORLD_OF_COLOURS, Tiny
 
-from fedrl.agents.applications import Household, WebShop
-from fedrl.agents.episodes import Acting
-from fedrl.agents.evaluation import held_out
-from fedrl.agents.grpo.update import Grpo
-from fedrl.agents.learner import grpo
-from fedrl.agents.models.model import Lora
-from fedrl.agents.models.pocket import Size
-from fedrl.agents.models.pocket_spec import Pocket
-from fedrl.agents.models.pretrained import Pretrained, Warm
-from fedrl.agents.partitions.coverage import coverage
-from fedrl.agents.partitions.hardness import hardness
-from fedrl.agents.partitions.preference import preference
-from fedrl.agents.tasks import federation
 from fedrl.algorithms.fedavg import fedavg
-from fedrl.local.steps import constant
+from fedrl.learners.optimizers import constant
+from fedrl.llm.applications import Household, WebShop
+from fedrl.llm.episodes import Acting
+from fedrl.llm.evaluation import held_out
+from fedrl.llm.grpo.update import Grpo
+from fedrl.llm.learner import grpo
+from fedrl.llm.models.model import Lora
+from fedrl.llm.models.pocket import Size
+from fedrl.llm.models.pocket_spec import Pocket
+from fedrl.llm.models.pretrained import Pretrained, Warm
+from fedrl.llm.partitions.coverage import coverage
+from fedrl.llm.partitions.hardness import hardness
+from fedrl.llm.partitions.preference import preference
+from fedrl.llm.tasks import federation
 
 WRONG: Mistakes = {
     "beta": (lambda: Grpo(beta=-1), "beta must be a finite number at least 0, got -1"),
@@ -76,7 +76,7 @@ WRONG: Mistakes = {
     "no world": (lambda: held_out(Tiny(), 3, [1]), "world wants a TextWorld, got 3; give the world of an application"),
     "no text": (
         lambda: trained(fedavg(grpo(Tiny()))),
-        r"language agents in a TextWorld, .* write fedrl.agents.tasks.federation",
+        r"language agents in a TextWorld, .* write fedrl.llm.tasks.federation",
     ),
     "no partition": (lambda: federation(WORLD_OF_COLOURS, 3), "partition wants a list, each a list, .*, got 3"),
     "omega": (

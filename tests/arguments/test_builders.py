@@ -15,18 +15,18 @@ from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.argument_fits import FACTORIES
 from fedrl.arguments import checked
 from fedrl.core.client import all_steps
-from fedrl.environments.finite import MDP
+from fedrl.environments.tabular.finite import MDP
 from fedrl.faults import leave_out
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.keys import of_seed
-from fedrl.local import ppo, reinforce, steps, tac, trpo
-from fedrl.local.actor_critic_records import ActorCritic
-from fedrl.local.ascent import steps_along
-from fedrl.local.decay import exponential
-from fedrl.local.learner import Model
-from fedrl.local.proximal import proximal
-from fedrl.local.steps import as_rate, constant
-from fedrl.local.trust import clipped
+from fedrl.learners import optimizers, ppo, reinforce, tac, trpo
+from fedrl.learners.actor_critic_records import ActorCritic
+from fedrl.learners.decay import exponential
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.learner import Model
+from fedrl.learners.optimizers import as_rate, constant
+from fedrl.learners.proximal import proximal
+from fedrl.learners.surrogates import clipped
 from fedrl.policies.mlp import mlp
 from fedrl.selection.fedpohcs import fedpohcs
 from fedrl.selection.participation import uniform
@@ -83,7 +83,7 @@ def test_deep_fapi_takes_and_passes_on_all_of_ppo(build, monkeypatch):
     other = dict.fromkeys(sorted(defaults))
     other |= {
         "trust": clipped(0.3),
-        "optimiser": steps.sgd(),
+        "optimiser": optimizers.sgd(),
         "rate": 0.5,
         "epochs": 3,
         "minibatch": 5,

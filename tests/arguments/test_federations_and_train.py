@@ -10,12 +10,13 @@ import fedrl
 from fedrl.algorithms import fedavg
 from fedrl.algorithms.fedpg import b_rs_fedpg
 from fedrl.engines.ray_cluster import ray
-from fedrl.environments import cart_pole, finite, random_mdp
-from fedrl.environments.finite import MDP
-from fedrl.federation import Federation
-from fedrl.local import ppo
+from fedrl.environments.control import cart_pole
+from fedrl.environments.tabular import finite, random_mdp
+from fedrl.environments.tabular.finite import MDP
+from fedrl.evaluation import exact_return, sampled_return
+from fedrl.federations.federation import Federation
+from fedrl.learners import ppo
 from fedrl.policies.softmax import softmax_table
-from fedrl.records.measure import exact_return, sampled_return
 
 PPO, AVG = ppo.ppo, fedavg.fedavg
 POLES = cart_pole.evenly(3, "half_length", 0.3, 0.7)

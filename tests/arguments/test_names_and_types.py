@@ -11,10 +11,10 @@ from fedrl.aggregation.projection import linf_ball
 from fedrl.algorithms import alone, fedavg, fedsvrpg_m, fmarl
 from fedrl.algorithms.fedavg import pavg
 from fedrl.faults import leave_out
-from fedrl.local import paces, ppo, reinforce, trpo
-from fedrl.local.ascent import steps_along
-from fedrl.local.proximal import proximal
-from fedrl.local.trust import clipped
+from fedrl.learners import local_step_counts, ppo, reinforce, trpo
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.proximal import proximal
+from fedrl.learners.surrogates import clipped
 from fedrl.policies.mlp import mlp
 from fedrl.policies.multi_categorical import multi_categorical_mlp
 from fedrl.policies.softmax import softmax_table
@@ -78,7 +78,7 @@ WRONG: Mistakes = {
     ),
     "optimiser": (
         lambda: PPO(optimiser="adam"),
-        r"wants a GradientTransformation.* give fedrl.local.steps.adam\(clip=0.5\)",
+        r"wants a GradientTransformation.* give fedrl.learners.optimizers.adam\(clip=0.5\)",
     ),
     "decay": (
         lambda: fmarl.fmarl(PPO(), tau=2, decay=0.95),
@@ -95,12 +95,15 @@ WRONG: Mistakes = {
         "clients wants a whole number, got 0.5; give how many there are to be, such as 4",
     ),
     "half a step": (
-        lambda: paces.given([1, 1.5, 2]),
+        lambda: local_step_counts.given([1, 1.5, 2]),
         r"each a whole number, got \[1, 1.5, 2\]; give one number a client",
     ),
-    "one pace": (lambda: paces.given(3), "steps wants a list, each a whole number, got 3"),
-    "paces in text": (lambda: paces.given("121"), "steps wants a list, each a whole number, got the text '121'"),
-    "seconds": (lambda: paces.by_step_time(["a", 1, 2]), "seconds wants a list, each a number, got "),
+    "one pace": (lambda: local_step_counts.given(3), "steps wants a list, each a whole number, got 3"),
+    "paces in text": (
+        lambda: local_step_counts.given("121"),
+        "steps wants a list, each a whole number, got the text '121'",
+    ),
+    "seconds": (lambda: local_step_counts.by_step_time(["a", 1, 2]), "seconds wants a list, each a number, got "),
     "quorum": (lambda: leave_out(quorum=True), "quorum wants a whole number or a number, got True"),
     # functions
     "rate of nothing": (

@@ -10,8 +10,8 @@ from fedrl.algorithms import fapi, fed_q_learning, fedhapg_m, fedsvrpg_m
 from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.keys import of_seed
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.policies.greedy import greedy_table
 from fedrl.policies.mlp import mlp

@@ -9,18 +9,19 @@ from mistakes import FED, STEPS, WHERE, Mistakes, answered, method, trained
 from fedrl.algorithms import alone, fedavg, fedhapg_m, fedsvrpg_m, fmarl
 from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
+from fedrl.channels import graphs
 from fedrl.engines.fused import fused
-from fedrl.environments import cart_pole, grid_world, random_mdp, synthetic
+from fedrl.environments.control import cart_pole
+from fedrl.environments.tabular import grid_world, random_mdp, synthetic
+from fedrl.evaluation import exact_return, sampled_return
 from fedrl.faults import leave_out
-from fedrl.links import graphs
-from fedrl.local import hapg, ppo, q_learning, reinforce, svrpg, tac, trpo
-from fedrl.local.ascent import steps_along
-from fedrl.local.own_critic import own_critic
-from fedrl.local.proximal import proximal
-from fedrl.local.steps import dropping, sgd
-from fedrl.local.trust import clipped
+from fedrl.learners import hapg, ppo, q_learning, reinforce, svrpg, tac, trpo
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.optimizers import dropping, sgd
+from fedrl.learners.own_critic import own_critic
+from fedrl.learners.proximal import proximal
+from fedrl.learners.surrogates import clipped
 from fedrl.policies.mlp import gaussian_mlp, mlp
-from fedrl.records.measure import exact_return, sampled_return
 from fedrl.selection.by_loss import power_of_choice
 from fedrl.selection.candidates import uniform_of
 from fedrl.selection.participation import uniform

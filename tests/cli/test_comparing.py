@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedrl.cli.comparing import Final, half_width, interval, t_quantile
+from fedrl.cli.compare import Final, half_width, interval, t_quantile
 
 
 @pytest.mark.parametrize(("freedom", "t"), [(1, 12.7062), (2, 4.3027), (3, 3.1824), (7, 2.3646), (30, 2.0423)])

@@ -9,7 +9,7 @@ from fedrl.algorithms.fedavg import pavg
 from fedrl.core.round import averaged
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.records.measure import exact_return
+from fedrl.evaluation import exact_return
 from fedrl.types import Cohort
 
 COHORT = Cohort(jnp.arange(3), jnp.array([0.5, 0.25, 0.25]), jnp.array([True, True, False]), jnp.zeros(3, jnp.int32))

@@ -10,9 +10,9 @@ from fedrl import keys
 from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.engines.client_work import client_work
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
-from fedrl.records.measure import exact_return
+from fedrl.evaluation import exact_return
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.reinforce import reinforce
 from fedrl.trees import row
 
 ROUND = keys.of_seed(3)

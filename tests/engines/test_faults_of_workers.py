@@ -13,6 +13,7 @@ from engine_runs import frozen_lakes, within
 import fedrl
 from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fmarl import fmarl
+from fedrl.channels.graphs import ring
 from fedrl.engines import processes as module
 from fedrl.engines import worker_process
 from fedrl.engines.one_at_a_time import one_at_a_time
@@ -20,11 +21,10 @@ from fedrl.engines.processes import processes
 from fedrl.engines.tasks import Task
 from fedrl.engines.worker import READY
 from fedrl.environments.errors import WorldError
+from fedrl.evaluation import sampled_return
 from fedrl.faults import Why, leave_out, stop
-from fedrl.links.graphs import ring
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
-from fedrl.records.measure import sampled_return
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.reinforce import reinforce
 
 pytestmark = pytest.mark.usefixtures("travelling")
 LAKE = pavg(eta=0.3, local_steps=1, horizon=8)

@@ -20,21 +20,21 @@ from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.algorithms.fmarl import fmarl
+from fedrl.channels.graphs import ring
 from fedrl.cli import engines, flower
-from fedrl.engines import flower_executor, flower_messages, flower_node, flower_server
-from fedrl.engines.flower_executor import Organisations
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments import random_mdp
 from fedrl.environments.errors import WorldError
+from fedrl.environments.tabular import random_mdp
+from fedrl.evaluation import exact_return, sampled_return
 from fedrl.experiments import experiment, find, orders
 from fedrl.experiments.recipe import Arm, RecipeError
 from fedrl.faults import STOP, leave_out, stop
-from fedrl.federation import Federation
-from fedrl.links.graphs import ring
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
+from fedrl.federations.federation import Federation
+from fedrl.flower import messages, node, server
+from fedrl.flower.executor import Organisations
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.reinforce import reinforce
 from fedrl.records import folder
-from fedrl.records.measure import exact_return, sampled_return
 from fedrl.selection.participation import uniform
 
 STEPS = {"eta": 0.3, "local_steps": 2}
@@ -57,7 +57,7 @@ class Here(Grid):
             self.sent.append(message)
             there = message_from_proto(message_to_proto(message))
             node = there.metadata.dst_node_id
-            answer = flower_node.app(there, Context(1, node, self.nodes[node], RecordDict(), {}))
+            answer = node.app(there, Context(1, node, self.nodes[node], RecordDict(), {}))
             self.answers[message.object_id] = message_from_proto(message_to_proto(answer))
         return [message.object_id for message in messages]
 
@@ -73,7 +73,7 @@ class Here(Grid):
 @pytest.fixture
 def play(monkeypatch):
     """What a run over some organisations ends with; they know the recipe by its name."""
-    monkeypatch.setattr(flower_executor, "LOOK", 0.0)
+    monkeypatch.setattr(executor, "LOOK", 0.0)
     for name in ("_task_id", "_run_id", "_node_id"):  # which Flower sets where it starts an app
         monkeypatch.setattr(TaskIdentity, name, 1)
 
@@ -81,8 +81,8 @@ def play(monkeypatch):
         made = SimpleNamespace(build=lambda config: {"arm": Arm(method, where, rounds, one_at_a_time(), measure)})
         monkeypatch.setattr(find, "recipe", lambda name: made)
         monkeypatch.setattr(orders, "order", lambda name, overrides: SimpleNamespace(config=overrides))
-        flower_node.rebuilt.cache_clear()
-        engine = flower_server.flower(nodes, {"recipe": "test", "config": {}}, "arm")
+        node.rebuilt.cache_clear()
+        engine = server.flower(nodes, {"recipe": "test", "config": {}}, "arm")
         return end_state(method, lambda *given: engine(*given, faults), where, measure, rounds=rounds)
 
     return over
@@ -118,12 +118,12 @@ def test_language_agents(play):
     pytest.importorskip("transformers")
     from tiny_agents import WORLD_OF_COLOURS, Tiny
 
-    from fedrl.agents.evaluation import held_out
-    from fedrl.agents.grpo.update import Grpo
-    from fedrl.agents.learner import grpo
-    from fedrl.agents.models.model import Lora
-    from fedrl.agents.tasks import federation
     from fedrl.algorithms.fedavg import fedavg
+    from fedrl.llm.evaluation import held_out
+    from fedrl.llm.grpo.update import Grpo
+    from fedrl.llm.learner import grpo
+    from fedrl.llm.models.model import Lora
+    from fedrl.llm.tasks import federation
 
     spec = Tiny(lora=Lora(rank=2))
     learner = grpo(spec, Grpo(reward="score"), tasks=2, group=4, rate=1e-3, local_steps=2)
@@ -217,7 +217,7 @@ def test_an_organisation_that_is_late_or_wrong(play, monkeypatch, how):
             else:
                 came = nodes.grid.answers[sent[0]].content["answer"]
                 name = next(iter(came))
-                came[name] = flower_messages.arrays({name: np.zeros(7)})[name]
+                came[name] = messages.arrays({name: np.zeros(7)})[name]
         return sent
 
     monkeypatch.setattr(nodes.grid, "push_messages", spoil)
@@ -240,8 +240,8 @@ def test_an_organisation_that_is_late_or_wrong(play, monkeypatch, how):
 
 
 def test_other_versions(play, monkeypatch):
-    there = flower_messages.about() | {"jax": "0.1"}
-    monkeypatch.setattr(flower_messages, "about", lambda: there)
+    there = messages.about() | {"jax": "0.1"}
+    monkeypatch.setattr(messages, "about", lambda: there)
     with pytest.raises(ValueError, match="node (11|22) has jax 0.1 and not .*; install the same versions"):
         play(pavg(**STEPS, **SAMPLING), federation(4), exact_return(), organisations())
 
@@ -271,20 +271,20 @@ def test_a_lost_organisation_is_asked_again(play, monkeypatch):
 def test_clients_who_meet_are_refused():
     method = fmarl(steps_along(reinforce(**SAMPLING), **STEPS), tau=2, graph=ring(4))
     with pytest.raises(RecipeError, match="clients meet, or talk, before every step"):
-        flower_server.refuse_lock_step(method(federation(4)))
+        server.refuse_lock_step(method(federation(4)))
 
 
 @pytest.mark.parametrize(
     ("text", "wanted"), [("3", [3]), (7, [7]), ("0-2", [0, 1, 2]), ("0-1, 5,8-9", [0, 1, 5, 8, 9])]
 )
 def test_whose_work_a_node_does(text, wanted):
-    assert [client for part in flower_messages.clients_of(text) for client in part] == wanted
+    assert [client for part in messages.clients_of(text) for client in part] == wanted
 
 
 @pytest.mark.parametrize("text", ["", "all", "4-2", "1-2-3"])
 def test_not_whose_work_a_node_does(text):
     with pytest.raises(ValueError, match="does not say whose work this node does"):
-        flower_messages.clients_of(text)
+        messages.clients_of(text)
 
 
 def test_where_the_superlink_is(tmp_path):

@@ -12,13 +12,13 @@ pytest.importorskip("transformers", reason="transformers is not installed: pip i
 from safetensors.numpy import load_file
 from superlink import same_rows, superlink
 
-from fedrl.agents.applications import WebShop
-from fedrl.agents.models import pocket
-from fedrl.agents.models.imitated import plans
-from fedrl.agents.models.pocket_spec import _texts
 from fedrl.cli import flower
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.experiments import experiment, orders, outcomes
+from fedrl.llm.applications import WebShop
+from fedrl.llm.models import pocket
+from fedrl.llm.models.behaviour_cloning import plans
+from fedrl.llm.models.pocket_spec import _texts
 from fedrl.recipes.fedagent import quickstart
 from fedrl.records import folder
 

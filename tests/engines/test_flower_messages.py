@@ -8,7 +8,7 @@ pytest.importorskip("flwr")
 from flwr.app import Array, ArrayRecord
 
 from fedrl import keys
-from fedrl.engines.flower_messages import arrays, looked_at, named, tree
+from fedrl.flower.messages import arrays, looked_at, named, tree
 
 SENT = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "n": np.int32(4)}
 

@@ -24,9 +24,9 @@ from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
 from fedrl.environments.errors import WorldError
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
-from fedrl.records.measure import exact_return, sampled_return
+from fedrl.evaluation import exact_return, sampled_return
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.reinforce import reinforce
 from fedrl.selection.fedpohcs import fedpohcs
 from fedrl.selection.participation import uniform
 
@@ -259,8 +259,8 @@ RUN = """
 import gymnasium as gym, fedrl
 from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.engines import processes
-from fedrl.environments.gym import gymnasium
-from fedrl.records.measure import sampled_return
+from fedrl.federations.gymnasium_envs import gymnasium
+from fedrl.evaluation import sampled_return
 
 def make_env(client):
     return gym.make("FrozenLake-v1", success_rate=0.9 - 0.1 * client)

@@ -19,8 +19,8 @@ from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.ray_cluster import ray
 from fedrl.environments.errors import WorldError
+from fedrl.evaluation import exact_return, sampled_return
 from fedrl.faults import leave_out
-from fedrl.records.measure import exact_return, sampled_return
 
 pytest.importorskip("ray")
 

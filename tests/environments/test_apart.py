@@ -12,11 +12,11 @@ import pytest
 from gymnasium.spaces import Box
 from pettingzoo import ParallelEnv
 
-from fedrl.environments.apart import Apart, Gone
 from fedrl.environments.errors import WorldError
-from fedrl.environments.parallel import Copies
 from fedrl.environments.spaces import describe
-from fedrl.environments.traffic import FigureEight, Merge
+from fedrl.environments.subprocess_env import Apart, Gone
+from fedrl.environments.traffic.sumo import FigureEight, Merge
+from fedrl.federations.pettingzoo_envs import Copies
 
 
 def test_two_at_once():
@@ -166,10 +166,10 @@ TRAINS = """
 import fedrl
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.reinforce import reinforce
 from fedrl.policies.mlp import gaussian_mlp
-from fedrl.records.measure import sampled_return
+from fedrl.evaluation import sampled_return
 
 federation = fedrl.pettingzoo(Walk, limit=5)
 method = fmarl(steps_along(reinforce(horizon=5, batch=2), eta=1e-3, local_steps=1, policy=gaussian_mlp(4)), tau=1)
@@ -178,7 +178,7 @@ print(len(run.rows), run.returns.shape)
 """
 
 WAITS = """
-from fedrl.environments.apart import Apart
+from fedrl.environments.subprocess_env import Apart
 
 env = Apart(Walk)
 env.reset(seed=0)

@@ -6,7 +6,7 @@ import pytest
 from gymnasium.utils import seeding
 
 from fedrl import keys
-from fedrl.environments import cart_pole
+from fedrl.environments.control import cart_pole
 from fedrl.environments.protocol import Discrete
 
 PRECISION = pytest.mark.parametrize(("wide", "tolerance"), [(True, 1e-12), (False, 1e-6)])

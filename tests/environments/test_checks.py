@@ -13,9 +13,9 @@ import fedrl
 from fedrl.algorithms.fedavg import pavg
 from fedrl.environments.checks import flag, observation_fault, reward_number
 from fedrl.environments.errors import WorldError
-from fedrl.environments.gym import gymnasium
 from fedrl.environments.spaces import describe
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
+from fedrl.federations.gymnasium_envs import gymnasium
 from fedrl.records import description
 
 

@@ -8,10 +8,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedrl.environments import counter_examples as examples
-from fedrl.environments import finite, solvers
+from fedrl.environments.tabular import finite, solvers
 from fedrl.policies.softmax import softmax_table
 from fedrl.theory import common_policies
+from fedrl.theory import counter_examples as examples
 
 GAMMA = examples.GAMMA
 gap_b2 = cache(examples.gap_b2)

@@ -10,9 +10,9 @@ import pytest
 from sumo_figure_eight import CONTROLLERS, STEPS, Controller, Epoch, recorded, wanted
 
 from fedrl import keys
-from fedrl.environments import figure_eight
-from fedrl.environments.figure_eight_following import HALF, ROUND, place_of
-from fedrl.environments.figure_eight_rules import Traffic, collided
+from fedrl.environments.traffic import figure_eight
+from fedrl.environments.traffic.car_following import HALF, ROUND, place_of
+from fedrl.environments.traffic.figure_eight_rules import Traffic, collided
 
 SEEDS = (0, 1, 2)
 POSITION, SPEED, NUMBERS = (Epoch._fields.index(field) for field in ("position", "speed", "numbers"))

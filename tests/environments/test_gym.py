@@ -8,9 +8,9 @@ from gymnasium.wrappers import TimeLimit
 
 from fedrl.environments import protocol
 from fedrl.environments.errors import WorldError, check_finite
-from fedrl.environments.gym import gymnasium
 from fedrl.environments.spaces import describe
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
+from fedrl.federations.gymnasium_envs import gymnasium
 
 TASKS = {
     "CartPole-v1": (protocol.Discrete(2), 500, np.float32),

@@ -6,7 +6,7 @@ import pytest
 from gymnasium.utils import seeding
 
 from fedrl import keys
-from fedrl.environments import mountain_car
+from fedrl.environments.control import mountain_car
 
 CHANGES = (
     {},

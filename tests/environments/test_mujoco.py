@@ -7,10 +7,10 @@ import mujoco
 import numpy as np
 import pytest
 
-from fedrl.environments import mujoco as tasks
+from fedrl.environments.control import mujoco as tasks
+from fedrl.environments.control.mujoco_tasks import HALF_CHEETAH, HOPPER, WALKER2D, World, compiled, numbers, world
 from fedrl.environments.errors import WorldError
-from fedrl.environments.mujoco_tasks import HALF_CHEETAH, HOPPER, WALKER2D, World, compiled, numbers, world
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.keys import of_seed
 
 PAIRS = {

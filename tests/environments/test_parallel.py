@@ -15,11 +15,11 @@ import fedrl
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments.errors import WorldError
-from fedrl.environments.traffic.figure_eight import FigureEight
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
+from fedrl.environments.traffic.sumo.figure_eight import FigureEight
+from fedrl.evaluation import sampled_return
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.reinforce import reinforce
 from fedrl.policies.mlp import mlp
-from fedrl.records.measure import sampled_return
 from fedrl.rollouts import host
 
 LIMIT = 30
@@ -58,9 +58,9 @@ def test_it_trains(eight, undisturbed):
 
 def test_killed_processes_are_replaced_and_their_epochs_repeated(eight, undisturbed, monkeypatch):
     """Before every 37th step of SUMO its process is killed, also while it is catching up."""
-    from fedrl.environments import parallel
+    from fedrl.federations import pettingzoo_envs
 
-    steps, killed, plainly = [0], [0], parallel.Copies._tell
+    steps, killed, plainly = [0], [0], pettingzoo_envs.Copies._tell
 
     def dangerous(self, copy, actions):
         steps[0] += 1
@@ -69,7 +69,7 @@ def test_killed_processes_are_replaced_and_their_epochs_repeated(eight, undistur
             os.kill(self._envs[copy]._process.pid, signal.SIGKILL)
         return plainly(self, copy, actions)
 
-    monkeypatch.setattr(parallel.Copies, "_tell", dangerous)
+    monkeypatch.setattr(pettingzoo_envs.Copies, "_tell", dangerous)
     assert same(train(eight), undisturbed)
     assert killed[0] >= 4
 

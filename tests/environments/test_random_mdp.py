@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrl import keys
-from fedrl.environments import finite, random_mdp
+from fedrl.environments.tabular import finite, random_mdp
 from fedrl.theory.heterogeneity import epsilon_p
 
 GENERATORS = (random_mdp.dense, random_mdp.orthogonal, random_mdp.sparse)

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedrl import keys
-from fedrl.environments import finite, solvers
-from fedrl.environments.finite import MDP
+from fedrl.environments.tabular import finite, solvers
+from fedrl.environments.tabular.finite import MDP
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.policies.softmax import softmax_table
 

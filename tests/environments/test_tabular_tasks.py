@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedrl import keys
-from fedrl.environments import finite, grid_world, seven_state, solvers, synthetic
-from fedrl.environments.grid_world import CELLS, CORNER, GOAL
+from fedrl.environments.tabular import finite, grid_world, seven_state, solvers, synthetic
+from fedrl.environments.tabular.grid_world import CELLS, CORNER, GOAL
 from fedrl.theory.heterogeneity import epsilon_p, kappa_pairs
 
 distance, pairs = jax.jit(epsilon_p), jax.jit(kappa_pairs)

@@ -7,11 +7,11 @@ import pytest
 from federations import federation
 
 from fedrl.algorithms.fedavg import fedavg
+from fedrl.channels.delays import delayed
 from fedrl.engines.fused import fused
-from fedrl.links.delays import delayed
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
-from fedrl.records.measure import exact_return
+from fedrl.evaluation import exact_return
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.reinforce import reinforce
 from fedrl.selection.candidates import uniform_of
 from fedrl.selection.fedpohcs import fedpohcs
 from fedrl.types import LocalUpdate

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from fedrl.links import graphs
+from fedrl.channels import graphs
 
 THREE_BY_THREE = graphs.edges([(i, j) for i in range(3) for j in range(3, 6)], 6)
 

@@ -5,9 +5,9 @@ import numpy as np
 from actor_critics import PASSES, STEPS, TINY, UNFILTERED, Bench
 
 from fedrl import keys
-from fedrl.local.actor_critic_records import Theta
-from fedrl.local.learner import Model
-from fedrl.local.ppo import ppo
+from fedrl.learners.actor_critic_records import Theta
+from fedrl.learners.learner import Model
+from fedrl.learners.ppo import ppo
 from fedrl.policies.network import Layer
 from fedrl.rollouts.episodes import Trajectory
 

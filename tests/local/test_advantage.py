@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedrl.local.advantage import HANDFUL, gae, standardised, values_after
+from fedrl.learners.advantage import HANDFUL, gae, standardised, values_after
 from fedrl.rollouts.episodes import Trajectory
 
 GAMMA, LAM = 0.9, 0.8

@@ -10,17 +10,17 @@ from federations import environment, random_worlds
 from fedrl import keys, trees
 from fedrl.algorithms.alone import alone
 from fedrl.core.client import all_steps, learn
-from fedrl.federation import Federation
-from fedrl.local.ascent import Direction, ascend, steps_along
-from fedrl.local.decay import counted
-from fedrl.local.hapg import hapg
-from fedrl.local.learner import Model
-from fedrl.local.own_critic import own_critic
-from fedrl.local.ppo import ppo
-from fedrl.local.proximal import proximal
-from fedrl.local.reinforce import reinforce
-from fedrl.local.reports import EPISODES, WEIGHTS
-from fedrl.local.svrpg import Anchor, svrpg
+from fedrl.federations.federation import Federation
+from fedrl.learners.decay import counted
+from fedrl.learners.gradient_steps import Direction, ascend, steps_along
+from fedrl.learners.hapg import hapg
+from fedrl.learners.learner import Model
+from fedrl.learners.own_critic import own_critic
+from fedrl.learners.ppo import ppo
+from fedrl.learners.proximal import proximal
+from fedrl.learners.reinforce import reinforce
+from fedrl.learners.reports import EPISODES, WEIGHTS
+from fedrl.learners.svrpg import Anchor, svrpg
 from fedrl.policies.softmax import softmax_table
 from fedrl.types import Client
 

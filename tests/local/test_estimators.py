@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from fedrl import trees
-from fedrl.environments import finite, random_mdp, solvers
-from fedrl.environments.finite import MDP
+from fedrl.environments.tabular import finite, random_mdp, solvers
+from fedrl.environments.tabular.finite import MDP
 from fedrl.keys import of_seed
-from fedrl.local.q_learning import q_learning
-from fedrl.local.reinforce import reinforce, reward_to_go
-from fedrl.local.svrpg import Anchor, importance_weight, svrpg
+from fedrl.learners.q_learning import q_learning
+from fedrl.learners.reinforce import reinforce, reward_to_go
+from fedrl.learners.svrpg import Anchor, importance_weight, svrpg
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.policies.softmax import softmax_table
 from fedrl.rollouts.traced import rollout

@@ -12,11 +12,11 @@ from fedrl.aggregation.mean import mean
 from fedrl.aggregation.median import median
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.fused import fused
-from fedrl.local.actor_critic_records import Theta
-from fedrl.local.filtering import filtering, pooling
-from fedrl.local.ppo import ppo
+from fedrl.evaluation import sampled_return
+from fedrl.learners.actor_critic_records import Theta
+from fedrl.learners.filtering import filtering, pooling
+from fedrl.learners.ppo import ppo
 from fedrl.policies.filtered import Filters, Moments
-from fedrl.records.measure import sampled_return
 from fedrl.rollouts.episodes import Trajectory
 from fedrl.types import Channel, Cohort
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from fedrl import trees
-from fedrl.environments import cart_pole, finite, mountain_car, random_mdp
-from fedrl.environments.finite import MDP
+from fedrl.environments.control import cart_pole, mountain_car
+from fedrl.environments.tabular import finite, random_mdp
+from fedrl.environments.tabular.finite import MDP
 from fedrl.keys import of_seed
-from fedrl.local.hapg import hapg, on_segment, reweighted
-from fedrl.local.reinforce import reinforce
-from fedrl.local.svrpg import Anchor
+from fedrl.learners.hapg import hapg, on_segment, reweighted
+from fedrl.learners.reinforce import reinforce
+from fedrl.learners.svrpg import Anchor
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.policies.mlp import categorical_mlp, gaussian_mlp
 from fedrl.policies.softmax import softmax_table

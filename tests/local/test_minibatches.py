@@ -6,7 +6,7 @@ import optax
 from jax import Array
 
 from fedrl.keys import Key
-from fedrl.local.minibatches import descend
+from fedrl.learners.minibatches import descend
 
 
 def appends(p, rows):

@@ -26,11 +26,11 @@ from fedrl.algorithms.fedavg import fedavg
 from fedrl.core.client import all_steps
 from fedrl.engines import processes as workers
 from fedrl.engines.processes import processes
-from fedrl.environments import finite
-from fedrl.local.learner import Model
-from fedrl.local.ppo import ppo
-from fedrl.local.steps import constant, sgd
-from fedrl.local.trust import Trust, adaptive_kl, clipped
+from fedrl.environments.tabular import finite
+from fedrl.learners.learner import Model
+from fedrl.learners.optimizers import constant, sgd
+from fedrl.learners.ppo import ppo
+from fedrl.learners.surrogates import Trust, adaptive_kl, clipped
 from fedrl.policies.mlp import mlp
 from fedrl.policies.softmax import softmax_table
 

@@ -9,10 +9,10 @@ from federations import federation
 from fedrl import train
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.fused import fused
-from fedrl.local.ascent import Direction, steps_along
-from fedrl.local.learner import Model
-from fedrl.local.proximal import proximal
-from fedrl.local.reinforce import reinforce
+from fedrl.learners.gradient_steps import Direction, steps_along
+from fedrl.learners.learner import Model
+from fedrl.learners.proximal import proximal
+from fedrl.learners.reinforce import reinforce
 
 
 def test_by_hand():

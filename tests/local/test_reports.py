@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from actor_critics import CART
 
-from fedrl.local import ppo, tac, trpo
-from fedrl.local.actor_critic_records import Batch
-from fedrl.local.reports import (
+from fedrl.learners import ppo, tac, trpo
+from fedrl.learners.actor_critic_records import Batch
+from fedrl.learners.reports import (
     added,
     critic_fit,
     ended_episodes,
@@ -17,7 +17,7 @@ from fedrl.local.reports import (
     measured,
     nothing,
 )
-from fedrl.local.trust import adaptive_kl, clipped
+from fedrl.learners.surrogates import adaptive_kl, clipped
 from fedrl.policies.mlp import mlp
 from fedrl.policies.network import Layer
 from fedrl.rollouts.episodes import Trajectory

@@ -16,12 +16,12 @@ from actor_critics import (
     same,
 )
 
-from fedrl.environments import finite
 from fedrl.environments.protocol import Box
-from fedrl.local.ppo import ppo
-from fedrl.local.steps import constant
-from fedrl.local.tac import tac
-from fedrl.local.trust import Trust
+from fedrl.environments.tabular import finite
+from fedrl.learners.optimizers import constant
+from fedrl.learners.ppo import ppo
+from fedrl.learners.surrogates import Trust
+from fedrl.learners.tac import tac
 from fedrl.policies.mlp import categorical_mlp, gaussian_mlp
 from fedrl.policies.softmax import softmax_table
 

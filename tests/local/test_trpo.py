@@ -8,10 +8,10 @@ from actor_critics import CARS, CART, STEPS, TINY, UNFILTERED, Bench, advantages
 from jax.flatten_util import ravel_pytree
 
 from fedrl import keys
-from fedrl.environments import finite
-from fedrl.local.actor_critic_records import Batch
-from fedrl.local.likelihood_ratio import surrogate
-from fedrl.local.trpo import fisher_product, line_search, natural_step, trpo
+from fedrl.environments.tabular import finite
+from fedrl.learners.actor_critic_records import Batch
+from fedrl.learners.likelihood_ratio import surrogate
+from fedrl.learners.trpo import fisher_product, line_search, natural_step, trpo
 from fedrl.policies.mlp import gaussian_mlp, mlp
 from fedrl.policies.softmax import softmax_table
 

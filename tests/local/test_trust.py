@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedrl.local.trust import adaptive_kl, clipped
+from fedrl.learners.surrogates import adaptive_kl, clipped
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedrl.environments.figure_eight_following import END, ENTRY, EXIT, HALF, ROUND
+from fedrl.environments.traffic.car_following import END, ENTRY, EXIT, HALF, ROUND
 from fedrl.plots import clip, figure_eight_road, roads_scene
 from fedrl.plots.roads_scene import HUMAN, LEARNING, OWN
 
@@ -30,7 +30,7 @@ def test_places(along, where, heading):
 def test_it_is_sumos_network():
     """Every lane's middle line as netconvert draws it, but for its shift to the first quadrant."""
     pytest.importorskip("libsumo")
-    from fedrl.environments.traffic import network, roads
+    from fedrl.environments.traffic.sumo import network, roads
 
     ours = figure_eight_road.placed(np.arange(0.0, ROUND, 0.05))[:, :2]
     for name, shape in network.built(roads.figure_eight()).shapes.items():

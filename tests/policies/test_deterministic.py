@@ -9,7 +9,10 @@ from federations import federation
 
 import fedrl
 from fedrl.algorithms.fedavg import pavg
-from fedrl.environments import cart_pole, finite, mountain_car, protocol, solvers
+from fedrl.environments import protocol
+from fedrl.environments.control import cart_pole, mountain_car
+from fedrl.environments.tabular import finite, solvers
+from fedrl.evaluation import exact_return
 from fedrl.keys import of_seed
 from fedrl.policies import filtered as filters
 from fedrl.policies.bit_softmax import bit_softmax
@@ -18,7 +21,6 @@ from fedrl.policies.greedy import greedy_table
 from fedrl.policies.mlp import mlp
 from fedrl.policies.probabilities import probability_table
 from fedrl.policies.softmax import softmax_table
-from fedrl.records.measure import exact_return
 from fedrl.rollouts import host
 from fedrl.rollouts.episodes import sampler
 from fedrl.types import Client

@@ -5,7 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedrl.environments import cart_pole, finite, mountain_car
+from fedrl.environments.control import cart_pole, mountain_car
+from fedrl.environments.tabular import finite
 from fedrl.keys import of_seed
 from fedrl.policies import filtered as filters
 from fedrl.policies.mlp import categorical_mlp, gaussian_mlp, mlp

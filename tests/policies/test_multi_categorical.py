@@ -12,13 +12,14 @@ from gymnasium.spaces import Box, MultiBinary, MultiDiscrete
 import fedrl
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments import cart_pole, protocol
+from fedrl.environments import protocol
+from fedrl.environments.control import cart_pole
+from fedrl.evaluation import sampled_return
 from fedrl.keys import of_seed
-from fedrl.local.ppo import ppo
-from fedrl.local.steps import constant
+from fedrl.learners.optimizers import constant
+from fedrl.learners.ppo import ppo
 from fedrl.policies.mlp import categorical_mlp, mlp
 from fedrl.policies.multi_categorical import multi_categorical_mlp
-from fedrl.records.measure import sampled_return
 
 SIZES = (3, 2, 4)
 CART = cart_pole.environment()

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from federations import environment
 
-from fedrl.environments import cart_pole, solvers
+from fedrl.environments.control import cart_pole
+from fedrl.environments.tabular import solvers
 from fedrl.keys import of_seed
 from fedrl.policies.probabilities import probability_table
 

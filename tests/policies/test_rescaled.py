@@ -8,11 +8,11 @@ from gymnasium.spaces import Box
 import fedrl
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.local.ppo import ppo
+from fedrl.evaluation import sampled_return
+from fedrl.learners.ppo import ppo
 from fedrl.policies.mlp import mlp
 from fedrl.policies.saved import SavedPolicy
 from fedrl.records import policy_file
-from fedrl.records.measure import sampled_return
 
 LEARNER = ppo(
     policy=mlp(8), value=(8,), steps=64, copies=2, epochs=2, minibatch=32, critic_epochs=1, critic_minibatch=32,

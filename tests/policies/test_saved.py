@@ -19,13 +19,14 @@ from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.core.round import State
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments import cart_pole, mountain_car
+from fedrl.environments.control import cart_pole, mountain_car
 from fedrl.environments.protocol import Discrete
 from fedrl.environments.spaces import describe
-from fedrl.local.ascent import steps_along
-from fedrl.local.ppo import ppo
-from fedrl.local.reinforce import reinforce
-from fedrl.local.steps import constant
+from fedrl.evaluation import sampled_return
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.optimizers import constant
+from fedrl.learners.ppo import ppo
+from fedrl.learners.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.policies.filtered import Moments
 from fedrl.policies.greedy import greedy_table
@@ -34,7 +35,6 @@ from fedrl.policies.probabilities import probability_table
 from fedrl.policies.saved import from_parts, read
 from fedrl.policies.softmax import softmax_table
 from fedrl.records import policy_file
-from fedrl.records.measure import sampled_return
 from fedrl.records.tensors import named_leaves, save_tree
 from fedrl.selection.participation import cohort
 from fedrl.selection.selection import Selection
@@ -64,8 +64,8 @@ def about_the_same(reported: float, found: np.ndarray) -> bool:
 
 
 def hoppers():
-    mujoco = pytest.importorskip("fedrl.environments.mujoco")
-    from fedrl.environments.mujoco_tasks import HOPPER, world
+    mujoco = pytest.importorskip("fedrl.environments.control.mujoco")
+    from fedrl.environments.control.mujoco_tasks import HOPPER, world
 
     return fedrl.Federation(mujoco.hopper(threads=1), world(HOPPER, noise=np.full(2, HOPPER.noise)))
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from decisions import decided
 
-from fedrl.agents.episodes import Acting
-from fedrl.agents.grpo.update import Grpo
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.experiments import experiment, find, judge, orders, outcomes
 from fedrl.experiments.recipe import Outcome, RecipeError
 from fedrl.experiments.settings import configure
+from fedrl.llm.episodes import Acting
+from fedrl.llm.grpo.update import Grpo
 from fedrl.recipes.fedagent._pieces import pieces
 from fedrl.recipes.fedagent._study import Study
 from fedrl.records.folder import claim

@@ -6,14 +6,14 @@ from federations import federation
 
 import fedrl
 from fedrl.algorithms.fmarl import fmarl
+from fedrl.evaluation import exact_return
 from fedrl.experiments import find, judge
 from fedrl.experiments.recipe import Outcome, RecipeError
 from fedrl.experiments.settings import configure
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.reinforce import reinforce
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024 import _variants as variants
-from fedrl.records.measure import exact_return
 from fedrl.theory.utility import TABLE_IV, TABLE_IV_K, TABLE_IV_M, overheads
 
 RECIPES = {"fig4": 4, "fig5": 8, "fig6a": 6, "fig6b": 4, "fig6c": 6, "fig6d": 2, "fig6e": 2, "fig6f": 2, "fig7": 5}

@@ -13,7 +13,7 @@ from fedrl.experiments import find, judge, outcomes
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024 import _sample_set as samples
 from fedrl.recipes.xu2024 import table4
-from fedrl.records import kept
+from fedrl.records import snapshots
 from fedrl.records.tensors import named_leaves
 from fedrl.training import train
 from fedrl.types import Client
@@ -39,11 +39,11 @@ def test_every_measured_round_is_kept(played):
     like = samples._kept(CONFIG, eight.federation(CONFIG), 2)
     first, second = played.values()
     assert (
-        [r for r, _ in kept.load(first.folder, like)]
+        [r for r, _ in snapshots.load(first.folder, like)]
         == [r["round"] for r in first.rows if "return" in r]
         == [0, 15, 30]
     )
-    assert [r for r, _ in kept.load(second.folder, {"theta": like["theta"]})] == [0, 2, 3]
+    assert [r for r, _ in snapshots.load(second.folder, {"theta": like["theta"]})] == [0, 2, 3]
 
 
 def test_what_is_kept_is_what_was_learnt(played):
@@ -52,7 +52,7 @@ def test_what_is_kept_is_what_was_learnt(played):
         like = {"theta": samples._kept(CONFIG, eight.federation(CONFIG), 2)["theta"]}
         if outcome is played[table4.NAMES[0]]:
             like = samples._kept(CONFIG, eight.federation(CONFIG), 2)
-        *_, (_, last) = kept.load(outcome.folder, like)
+        *_, (_, last) = snapshots.load(outcome.folder, like)
         policy = load_file(outcome.folder / "policy.safetensors")  # which also has the agents' own filters
         for name, leaf in named_leaves({"theta": last["theta"]}).items():
             np.testing.assert_array_equal(leaf, policy[name])
@@ -64,7 +64,7 @@ def test_the_norm_is_that_of_the_mean_gradient(played):
     federation = eight.federation(CONFIG)
     like = samples._kept(CONFIG, federation, 2)
     learner = eight.learner(CONFIG, remember=1)(federation.environment)
-    rows = list(kept.load(played[table4.NAMES[0]].folder, like))
+    rows = list(snapshots.load(played[table4.NAMES[0]].folder, like))
     theta = jax.tree.map(lambda x: x[1], rows[-1][1]["theta"])
     total, count = None, 0
     for _, row in rows:
@@ -86,11 +86,12 @@ def test_samples_come_from_the_run_as_it_was(played):
     """Where the agents stood in the world: the first mini-batch begins at rest, later ones do not."""
     like = samples._kept(CONFIG, eight.federation(CONFIG), 2)
     speeds = [
-        float(jnp.mean(row["seen"].obs[:, 0, 0, 1])) for _, row in kept.load(played[table4.NAMES[0]].folder, like)
+        float(jnp.mean(row["seen"].obs[:, 0, 0, 1])) for _, row in snapshots.load(played[table4.NAMES[0]].folder, like)
     ]
     assert speeds[0] == pytest.approx(0.0, abs=1e-3)
     assert all(
-        row["seen"].reward.shape[-1] == CONFIG.minibatch for _, row in kept.load(played[table4.NAMES[0]].folder, like)
+        row["seen"].reward.shape[-1] == CONFIG.minibatch
+        for _, row in snapshots.load(played[table4.NAMES[0]].folder, like)
     )
 
 

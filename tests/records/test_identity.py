@@ -20,12 +20,12 @@ from gymnasium.envs.classic_control import PendulumEnv
 
 import fedrl
 from fedrl.algorithms.fedavg import fedavg, pavg
-from fedrl.environments import random_mdp
-from fedrl.local.ppo import ppo
-from fedrl.local.steps import adam, constant, sgd
+from fedrl.environments.tabular import random_mdp
+from fedrl.evaluation import exact_return, sampled_return
+from fedrl.learners.optimizers import adam, constant, sgd
+from fedrl.learners.ppo import ppo
 from fedrl.records.description import describe
 from fedrl.records.identity import differences, of_run, versions
-from fedrl.records.measure import exact_return, sampled_return
 from fedrl.selection.participation import uniform
 
 GRAVITY = 9.8
@@ -237,9 +237,9 @@ def test_two_processes_say_the_same(tmp_path):
     script.write_text(
         "import sys, tomli_w, gymnasium, fedrl\n"
         "from fedrl.algorithms.fedavg import fedavg\n"
-        "from fedrl.local.ppo import ppo\n"
+        "from fedrl.learners.ppo import ppo\n"
         "from fedrl.records.identity import of_run\n"
-        "from fedrl.records.measure import sampled_return\n"
+        "from fedrl.evaluation import sampled_return\n"
         "KINDS = {'a', 'b', 'c'}\n"
         "def make_env(client_id):\n"
         "    length = 20 if client_id in {1, 2, 3} or str(client_id) in {'x', 'y', 'z'} else len(KINDS)\n"

@@ -7,10 +7,10 @@ import pytest
 from fedrl import keys, train
 from fedrl.algorithms.fedavg import pavg
 from fedrl.core.round import update_server
-from fedrl.environments import finite
-from fedrl.environments.finite import MDP
-from fedrl.federation import Federation
-from fedrl.records.measure import exact_return, sampled_return
+from fedrl.environments.tabular import finite
+from fedrl.environments.tabular.finite import MDP
+from fedrl.evaluation import exact_return, sampled_return
+from fedrl.federations.federation import Federation
 from fedrl.selection.participation import everyone
 
 GAMMA = 0.5

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import fedrl
-from fedrl.environments import cart_pole, mountain_car
-from fedrl.federation import Federation
+from fedrl.environments.control import cart_pole, mountain_car
+from fedrl.federations.federation import Federation
 from fedrl.policies import network
 from fedrl.policies.mlp import gaussian_mlp, mlp
 from fedrl.policies.softmax import softmax_table

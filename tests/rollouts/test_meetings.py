@@ -11,15 +11,15 @@ from fedrl import keys
 from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.algorithms.fmarl import fmarl
+from fedrl.channels.graphs import path
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.links.graphs import path
-from fedrl.local.ascent import steps_along
-from fedrl.local.ppo import ppo
-from fedrl.local.reinforce import reinforce
+from fedrl.evaluation import sampled_return
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.ppo import ppo
+from fedrl.learners.reinforce import reinforce
 from fedrl.policies.mlp import mlp
-from fedrl.records.measure import sampled_return
-from fedrl.rollouts.meetings import meeting
+from fedrl.rollouts.shared import meeting
 from fedrl.types import Client
 
 LIMIT, STEPS, COPIES = 12, 8, 2

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from fedrl.environments import cart_pole, mountain_car
+from fedrl.environments.control import cart_pole, mountain_car
 from fedrl.policies import network
 from fedrl.policies.mlp import gaussian_mlp, mlp
 from fedrl.rollouts.episodes import Trajectory, sampler

@@ -14,12 +14,12 @@ from fedrl import keys
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments import mountain_car
+from fedrl.environments.control import mountain_car
 from fedrl.environments.protocol import Box
-from fedrl.federation import Federation
-from fedrl.local.ppo import ppo
+from fedrl.evaluation import usual
+from fedrl.federations.federation import Federation
+from fedrl.learners.ppo import ppo
 from fedrl.policies.mlp import mlp
-from fedrl.records.measure import usual
 from fedrl.selection.by_loss import gradient_norm, power_of_choice
 from fedrl.selection.candidates import uniform_of
 from fedrl.selection.fedpohcs import deltas, fedpohcs, visited

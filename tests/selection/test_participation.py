@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from federations import federation
 
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.keys import of_seed
 from fedrl.selection.participation import draw_subset, everyone, uniform, weighted
 

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedrl.environments import cart_pole
+from fedrl.environments.control import cart_pole
 from fedrl.environments.protocol import Box
 from fedrl.keys import of_seed
-from fedrl.local.learner import Learner
-from fedrl.local.ppo import ppo
+from fedrl.learners.learner import Learner
+from fedrl.learners.ppo import ppo
 from fedrl.rollouts.episodes import Trajectory
 from fedrl.selection.fedpohcs import Visited, compared, deltas, visited
 from fedrl.selection.numbering import cells, names, secret

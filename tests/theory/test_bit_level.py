@@ -3,8 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedrl.environments import finite, solvers
-from fedrl.environments.finite import MDP
+from fedrl.environments.tabular import finite, solvers
+from fedrl.environments.tabular.finite import MDP
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.theory import bit_level
 

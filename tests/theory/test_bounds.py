@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrl.links import graphs
-from fedrl.local.decay import constant, exponential
+from fedrl.channels import graphs
+from fedrl.learners.decay import constant, exponential
 from fedrl.theory import bounds
 from fedrl.theory.bounds import Problem
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from fedrl import keys
-from fedrl.environments import counter_examples, finite, random_mdp, solvers
-from fedrl.environments.finite import MDP
-from fedrl.theory import common_policies
+from fedrl.environments.tabular import finite, random_mdp, solvers
+from fedrl.environments.tabular.finite import MDP
+from fedrl.theory import common_policies, counter_examples
 
 GAMMA = 0.9
 optimal = jax.jit(solvers.optimal)

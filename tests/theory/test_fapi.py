@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedrl.environments import finite, random_mdp, solvers
-from fedrl.environments.finite import MDP
+from fedrl.environments.tabular import finite, random_mdp, solvers
+from fedrl.environments.tabular.finite import MDP
 from fedrl.theory import fapi
 from fedrl.theory import fapi_bounds as bounds
 

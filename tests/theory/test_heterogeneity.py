@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrl.environments import counter_examples, finite, solvers
-from fedrl.environments.finite import MDP
+from fedrl.environments.tabular import finite, solvers
+from fedrl.environments.tabular.finite import MDP
 from fedrl.policies.softmax import softmax_table
-from fedrl.theory import heterogeneity
+from fedrl.theory import counter_examples, heterogeneity
 
 
 @pytest.fixture(autouse=True)

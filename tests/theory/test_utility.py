@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fedrl.links import graphs
+from fedrl.channels import graphs
 from fedrl.theory import utility
 from fedrl.theory.utility import TABLE_IV, TABLE_IV_K, TABLE_IV_M, TABLE_IV_PRICES, TABLE_IV_PSI_2, Overheads
 

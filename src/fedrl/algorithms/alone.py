@@ -12,9 +12,9 @@ from jax import Array
 from fedrl.algorithms.federated import Method, federated
 from fedrl.algorithms.server_rules import no_server
 from fedrl.arguments import checked
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.local.learner import BuildLearner, Learner, Model, within
+from fedrl.learners.learner import BuildLearner, Learner, Model, within
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection, Selection
 from fedrl.trees import Tree

@@ -16,13 +16,13 @@ from fedrl.aggregation.mean import mean
 from fedrl.algorithms.federated import Method, Project, federated
 from fedrl.algorithms.server_rules import Phase, Receive, ServerRule, ServerState, update_norm
 from fedrl.arguments import checked
+from fedrl.channels.plain import plain
 from fedrl.core.client import all_steps
-from fedrl.environments import solvers
 from fedrl.environments.protocol import Environment, Host, finite_sizes
-from fedrl.federation import Federation
+from fedrl.environments.tabular import solvers
+from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.links.plain import plain
-from fedrl.local.learner import Learner, Rule
+from fedrl.learners.learner import Learner, Rule
 from fedrl.policies.kinds import want_probabilities
 from fedrl.policies.probabilities import probability_table
 from fedrl.selection.participation import everyone

@@ -10,14 +10,14 @@ from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.federated import Method, Project, federated
 from fedrl.algorithms.server_rules import Phase, ServerRule, adding
 from fedrl.arguments import checked
-from fedrl.federation import Federation
-from fedrl.links.plain import plain
-from fedrl.local.actor_critic_records import ActorCritic
-from fedrl.local.learner import Learner, Rule
-from fedrl.local.own_critic import own_critic
-from fedrl.local.ppo import ppo
-from fedrl.local.steps import Rate, adam
-from fedrl.local.trust import Trust, clipped
+from fedrl.channels.plain import plain
+from fedrl.federations.federation import Federation
+from fedrl.learners.actor_critic_records import ActorCritic
+from fedrl.learners.learner import Learner, Rule
+from fedrl.learners.optimizers import Rate, adam
+from fedrl.learners.own_critic import own_critic
+from fedrl.learners.ppo import ppo
+from fedrl.learners.surrogates import Trust, clipped
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
 from fedrl.types import BuildPolicy, Channel

@@ -6,10 +6,10 @@ from fedrl.aggregation.mean import mean
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.federated import Method, Project
 from fedrl.arguments import checked
-from fedrl.links.plain import plain
-from fedrl.local.ascent import steps_along
-from fedrl.local.learner import Rule
-from fedrl.local.q_learning import q_learning
+from fedrl.channels.plain import plain
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.learner import Rule
+from fedrl.learners.q_learning import q_learning
 from fedrl.policies.greedy import greedy_table
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection

@@ -6,10 +6,10 @@ from fedrl.aggregation.mean import mean
 from fedrl.algorithms.federated import Method, Project, federated
 from fedrl.algorithms.server_rules import mean_displacement, server_optimiser
 from fedrl.arguments import checked
-from fedrl.links.plain import plain
-from fedrl.local.ascent import steps_along
-from fedrl.local.learner import BuildLearner, Rule
-from fedrl.local.reinforce import reinforce
+from fedrl.channels.plain import plain
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.learner import BuildLearner, Rule
+from fedrl.learners.reinforce import reinforce
 from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection

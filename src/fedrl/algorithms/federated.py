@@ -14,11 +14,11 @@ from fedrl import keys
 from fedrl.aggregation.mean import mean, stack
 from fedrl.algorithms.server_rules import BuildRule, Phase, ServerRule, ServerState, adding
 from fedrl.arguments import checked
-from fedrl.federation import Federation
+from fedrl.channels.plain import plain
+from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.links.plain import plain
-from fedrl.local.decay import COUNTS
-from fedrl.local.learner import BuildLearner, Learner, Pooling, Rule
+from fedrl.learners.decay import COUNTS
+from fedrl.learners.learner import BuildLearner, Learner, Pooling, Rule
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection, Selection, drawing
 from fedrl.trees import Tree

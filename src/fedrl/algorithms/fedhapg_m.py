@@ -1,12 +1,12 @@
 """FedHAPG-M: Algorithm 2 of Wang et al. 2024."""
 
 from fedrl.aggregation.mean import mean
-from fedrl.algorithms.anchored import anchored, check_beta
 from fedrl.algorithms.federated import Method, Project
+from fedrl.algorithms.momentum_anchor import anchored, check_beta
 from fedrl.arguments import checked
-from fedrl.links.plain import plain
-from fedrl.local.hapg import hapg
-from fedrl.local.learner import Rule
+from fedrl.channels.plain import plain
+from fedrl.learners.hapg import hapg
+from fedrl.learners.learner import Rule
 from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection

@@ -11,11 +11,11 @@ from fedrl.aggregation.projection import linf_ball
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.federated import Method, Project
 from fedrl.arguments import above, checked
+from fedrl.channels.plain import plain
 from fedrl.environments.protocol import Environment
-from fedrl.links.plain import plain
-from fedrl.local.ascent import steps_along
-from fedrl.local.learner import Rule
-from fedrl.local.reinforce import reinforce
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.learner import Rule
+from fedrl.learners.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax, bits_for
 from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import everyone

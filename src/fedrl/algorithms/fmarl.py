@@ -12,13 +12,13 @@ from fedrl.aggregation.mean import mean
 from fedrl.algorithms.federated import Method, Project, check_combine, federated
 from fedrl.algorithms.server_rules import mean_displacement
 from fedrl.arguments import above, checked
+from fedrl.channels.graphs import Graph, consensus
+from fedrl.channels.plain import plain
 from fedrl.core.round import averaged
-from fedrl.federation import Federation
-from fedrl.links.graphs import Graph, consensus
-from fedrl.links.plain import plain
-from fedrl.local.decay import COUNTS, Decay, constant, counted
-from fedrl.local.learner import BuildLearner, Learner, Rule
-from fedrl.local.paces import Pace
+from fedrl.federations.federation import Federation
+from fedrl.learners.decay import COUNTS, Decay, constant, counted
+from fedrl.learners.learner import BuildLearner, Learner, Rule
+from fedrl.learners.local_step_counts import Pace
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
 from fedrl.types import Algorithm, Channel, Cohort, Metrics

@@ -13,9 +13,9 @@ from jax import Array
 
 from fedrl import trees
 from fedrl.arguments import above, checked
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.local.learner import Learner, Model
+from fedrl.learners.learner import Learner, Model
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
 from fedrl.trees import Tree

@@ -15,13 +15,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from fedrl import keys
 from fedrl.cli import output
 from fedrl.cli.errors import STOPPED
-from fedrl.cli.progress import PAUSE, clock_time
 from fedrl.experiments import orders, outcomes, restore
 from fedrl.experiments.orders import Order
 from fedrl.experiments.recipe import Arm, RecipeError
 from fedrl.recipes.fedagent import _study
 from fedrl.recipes.fedagent._config import Config
 from fedrl.records import checkpoint
+from fedrl.records.progress import PAUSE, clock_time
 from fedrl.trees import Tree
 
 
@@ -84,7 +84,7 @@ def label(path: Path, *, arm: str | None, episodes: int, before: bool, out: Path
             f"labels are of language agents' tasks, and {order.recipe} has none; pass a run of fedagent/…"
         )
     agent = newest(order, path, arm, before=before)
-    from fedrl.agents import labels
+    from fedrl.llm import labels
 
     study, console = agent.study, output.screen()
     target = out or path / ("labels-before.json" if before else "labels.json")

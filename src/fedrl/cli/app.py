@@ -140,7 +140,7 @@ def verify(run: Run, json: Json = False) -> None:
 
     Example: fedrl verify runs/quickstart
     """
-    from fedrl.cli.looking import verify as decide
+    from fedrl.cli.plot import verify as decide
 
     decide(run, as_json=json)
 
@@ -157,7 +157,7 @@ def plot(runs: Runs, out: Figure = None) -> None:
 
     - fedrl plot runs/quickstart runs/quickstart-2 --out both.svg
     """
-    from fedrl.cli.looking import plot as draw
+    from fedrl.cli.plot import plot as draw
 
     draw(runs, out)
 
@@ -170,7 +170,7 @@ def compare(runs: Runs, out: Figure = None, json: Json = False) -> None:
 
     Example: fedrl compare runs/quickstart runs/quickstart-2
     """
-    from fedrl.cli.comparing import compare as side_by_side
+    from fedrl.cli.compare import compare as side_by_side
 
     side_by_side(runs, out, as_json=json)
 

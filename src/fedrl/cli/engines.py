@@ -9,7 +9,7 @@ from fedrl.engines.engine import Engine, Play
 from fedrl.environments.protocol import Host
 from fedrl.experiments.recipe import RecipeError
 from fedrl.faults import STOP, Faults
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.types import Algorithm, Exchange
 
 KNOCKING = 10.0  # seconds a Ray cluster has to answer
@@ -104,8 +104,8 @@ def _flower(choice: Choice) -> Engine:
     from fedrl.cli import flower
 
     flower.require()
-    from fedrl.engines.flower_server import refuse_lock_step
     from fedrl.engines.one_at_a_time import one_at_a_time
+    from fedrl.flower.server import refuse_lock_step
 
     build = one_at_a_time()
 

@@ -8,13 +8,13 @@ import jax
 import numpy as np
 
 from fedrl import keys
-from fedrl.cli import agents, evaluated_agents, output
-from fedrl.environments import finite
+from fedrl.cli import agents, evaluate_agents, output
+from fedrl.environments.tabular import finite
+from fedrl.evaluation import exact_return, sampled_return
 from fedrl.experiments import orders, restore
 from fedrl.experiments.recipe import RecipeError
 from fedrl.experiments.restore import TrainedArm
 from fedrl.plots import clients as dots
-from fedrl.records.measure import exact_return, sampled_return
 
 EPISODES = 20  # of each client, where nobody says
 QUANTILES = (10, 25, 50, 75, 90)  # per cent of clients
@@ -35,7 +35,7 @@ def evaluate(
             "--deterministic takes the most likely action, and language agents choose texts word by word; leave it out"
         )
     if agents.is_language(order):
-        evaluated_agents.evaluate(order, path, loaded, episodes=episodes or 1, seed=seed, as_json=as_json)
+        evaluate_agents.evaluate(order, path, loaded, episodes=episodes or 1, seed=seed, as_json=as_json)
         return
     episodes = episodes or EPISODES
     console = output.screen(stderr=as_json)

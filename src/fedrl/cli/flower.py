@@ -29,8 +29,8 @@ APP = {
             "app": {
                 "publisher": "fedrl",
                 "components": {
-                    "serverapp": "fedrl.engines.flower_server:app",
-                    "clientapp": "fedrl.engines.flower_node:app",
+                    "serverapp": "fedrl.flower.server:app",
+                    "clientapp": "fedrl.flower.node:app",
                 },
                 "config": {"order": "", "out": "", "resume": False, "patience": PATIENCE} | FaultChoice().plain(),
             }

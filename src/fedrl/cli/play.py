@@ -10,9 +10,9 @@ import numpy as np
 from rich.progress import track
 
 from fedrl import keys
-from fedrl.cli import agents, output, traffic_played
-from fedrl.environments.cart_pole import SECONDS, CartPole
-from fedrl.environments.mountain_car import MountainCar
+from fedrl.cli import agents, output, play_traffic
+from fedrl.environments.control.cart_pole import SECONDS, CartPole
+from fedrl.environments.control.mountain_car import MountainCar
 from fedrl.environments.protocol import Environment, Host, Simulator
 from fedrl.experiments import orders, restore
 from fedrl.experiments.recipe import RecipeError
@@ -77,7 +77,7 @@ def meet(it: TrainedArm, client: int) -> tuple[Client, str]:
 def act(it: TrainedArm, client: Client, seed: int, steps: int | None) -> Episode:
     """One episode in the client's own environment, with the parameters this client acts with; of all in one they share."""
     algorithm, environment = it.algorithm, it.arm.federation.environment
-    if environment.agents and (episode := traffic_played.act(it, int(client.id), seed, steps)):
+    if environment.agents and (episode := play_traffic.act(it, int(client.id), seed, steps)):
         return episode
     server = jax.tree.map(lambda x: x[0], it.state.server)
     theta = algorithm.theta_of(algorithm.answer(server), client)
@@ -137,5 +137,5 @@ def _act_in_mujoco(environment: Host, it: TrainedArm, theta: Tree, client: Clien
 
 
 def _is_mujoco(world: Any) -> bool:
-    tasks = sys.modules.get("fedrl.environments.mujoco_tasks")  # without it there are no such worlds
+    tasks = sys.modules.get("fedrl.environments.control.mujoco_tasks")  # without it there are no such worlds
     return tasks is not None and isinstance(world, tasks.World)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from fedrl.cli import engines, faults, flower, output, progress
+from fedrl.cli import engines, faults, flower, output
 from fedrl.cli.errors import STOPPED
 from fedrl.cli.faults import FaultChoice
 from fedrl.cli.recipes import duration
@@ -15,6 +15,7 @@ from fedrl.experiments.orders import Order
 from fedrl.experiments.outcomes import of_run
 from fedrl.experiments.recipe import Claim, Outcome, RecipeError
 from fedrl.records import folder as folders
+from fedrl.records import progress
 from fedrl.records.rows import worst
 
 RUNS = Path("runs")

@@ -13,7 +13,7 @@ from fedrl.experiments.recipe import RecipeError
 from fedrl.records.tensors import write_atomically
 
 if TYPE_CHECKING:
-    from fedrl.agents.episodes import Episode
+    from fedrl.llm.episodes import Episode
 
 COLOURS = {"says and does": "bold cyan", "says": "cyan", "does": "bold cyan"}
 
@@ -28,7 +28,7 @@ def play(path: Path, task: int, out: Path | None, *, arm: str | None, seed: int)
     if out is not None and out.suffix.lower() not in (".html", ".htm"):
         raise RecipeError(f"a transcript wants a name that ends in .html, got {out}; try {out}.html")
     agent = agents.learnt(order, path, arm)
-    from fedrl.agents import transcript
+    from fedrl.llm import transcript
 
     study, console = agent.study, output.screen()
     application, tasks = study.application, len(study.application.held_out)
@@ -57,7 +57,7 @@ def play(path: Path, task: int, out: Path | None, *, arm: str | None, seed: int)
 
 def tell(console: Console, title: str, facts: dict[str, str], episode: "Episode") -> None:
     """The episode in the terminal."""
-    from fedrl.agents.transcript import outcome, shown, told
+    from fedrl.llm.transcript import outcome, shown, told
 
     output.say(console, title, "bold")
     for name, fact in facts.items():

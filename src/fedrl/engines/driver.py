@@ -17,7 +17,7 @@ from fedrl.engines.engine import Engine, Play, unmeasured
 from fedrl.engines.fault_log import FaultLog, Tell
 from fedrl.engines.lock_step_executor import lock_step_executors
 from fedrl.faults import STOP, Faults
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.records.left_out import check
 from fedrl.trees import stacked, unstacked
 from fedrl.types import Algorithm, Exchange, Metrics

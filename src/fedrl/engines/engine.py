@@ -9,7 +9,7 @@ from jax import Array
 
 from fedrl.core.round import State
 from fedrl.faults import STOP, Faults
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.types import Algorithm, Exchange, Metrics
 
 

@@ -26,7 +26,7 @@ from fedrl.core.round import Player, State, WorkRequest, play, server_half
 from fedrl.engines import cache
 from fedrl.engines.engine import Engine, Play, refuse_deadline, unmeasured
 from fedrl.faults import STOP, Faults
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Exchange, Metrics

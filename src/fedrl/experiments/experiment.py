@@ -9,6 +9,7 @@ import numpy as np
 
 from fedrl.engines.engine import Engine
 from fedrl.environments.errors import Diverged
+from fedrl.evaluation import usual
 from fedrl.experiments import find, outcomes
 from fedrl.experiments.orders import Order
 from fedrl.experiments.recipe import Arm, Claim, RecipeError
@@ -16,7 +17,6 @@ from fedrl.faults import STOP, Faults
 from fedrl.plots import curves
 from fedrl.records import folder as folders
 from fedrl.records import log
-from fedrl.records.measure import usual
 from fedrl.records.rows import Row, lost
 from fedrl.records.tensors import save_tree, write_atomically
 from fedrl.training import train

@@ -20,9 +20,9 @@ import numpy as np
 
 from fedrl.algorithms.federated import Method
 from fedrl.engines.engine import Engine
-from fedrl.federation import Federation
+from fedrl.evaluation import Measure
+from fedrl.federations.federation import Federation
 from fedrl.records import log
-from fedrl.records.measure import Measure
 from fedrl.records.rows import Row
 from fedrl.training import Keep
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrl.environments.figure_eight_following import END, ENTRY, EXIT, HALF, ROUND
+from fedrl.environments.traffic.car_following import END, ENTRY, EXIT, HALF, ROUND
 
 RADIUS, ASIDE = 30.0, 1.6  # m: of the rings, and from the drawn line to the middle of the lane
 

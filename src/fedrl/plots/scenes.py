@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from fedrl.environments import cart_pole as carts
-from fedrl.environments import mountain_car as cars
+from fedrl.environments.control import cart_pole as carts
+from fedrl.environments.control import mountain_car as cars
 from fedrl.plots.clip import Scene
 from fedrl.plots.style import COLOURS
 

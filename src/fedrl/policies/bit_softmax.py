@@ -9,8 +9,8 @@ import numpy as np
 from jax import Array
 
 from fedrl.arguments import checked
-from fedrl.environments.finite import draw
 from fedrl.environments.protocol import Environment, Host, finite_sizes
+from fedrl.environments.tabular.finite import draw
 from fedrl.policies.first import Start, first
 from fedrl.types import BuildPolicy, Policy
 

@@ -9,8 +9,8 @@ import numpy as np
 from jax import Array
 
 from fedrl.arguments import at_least, checked
-from fedrl.environments.finite import draw
 from fedrl.environments.protocol import Box, Discrete, Environment, Host, MultiDiscrete
+from fedrl.environments.tabular.finite import draw
 from fedrl.keys import Key
 from fedrl.policies import network
 from fedrl.policies.multi_categorical import multi_categorical_mlp

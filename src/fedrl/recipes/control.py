@@ -14,14 +14,14 @@ from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.engine import Engine
 from fedrl.engines.fused import fused
 from fedrl.engines.processes import processes
-from fedrl.environments import cart_pole, mountain_car
+from fedrl.environments.control import cart_pole, mountain_car
+from fedrl.evaluation import sampled_return
 from fedrl.experiments import judge
 from fedrl.experiments.recipe import Arm, Claim, Decide, Outcome, Recipe
-from fedrl.federation import Federation
-from fedrl.local.ppo import ppo
-from fedrl.local.steps import constant, decaying
+from fedrl.federations.federation import Federation
+from fedrl.learners.optimizers import constant, decaying
+from fedrl.learners.ppo import ppo
 from fedrl.policies.mlp import categorical_mlp, gaussian_mlp
-from fedrl.records.measure import sampled_return
 
 ARM = "PPO-FedAvg"
 
@@ -110,9 +110,9 @@ def _build_mountain_car(config: MountainCar) -> dict[str, Arm]:
 
 
 def _build_hopper(config: Hopper) -> dict[str, Arm]:
-    from fedrl.environments import mujoco  # an extra, which other recipes do without
-    from fedrl.environments.mujoco_tasks import HOPPER as TASK
-    from fedrl.environments.mujoco_tasks import world
+    from fedrl.environments.control import mujoco
+    from fedrl.environments.control.mujoco_tasks import HOPPER as TASK
+    from fedrl.environments.control.mujoco_tasks import world
 
     return _ppo_fedavg(
         config,

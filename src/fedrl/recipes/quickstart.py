@@ -20,13 +20,13 @@ from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.federated import Method
 from fedrl.algorithms.fedpg import rs_fedpg
 from fedrl.engines.fused import fused
-from fedrl.environments import finite, seven_state
+from fedrl.environments.tabular import finite, seven_state
 from fedrl.experiments import judge
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe, RecipeError
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.keys import of_seed
-from fedrl.local.ascent import steps_along
-from fedrl.local.reinforce import reinforce
+from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.reinforce import reinforce
 from fedrl.plots import curves
 from fedrl.theory.common_policies import best_deterministic, best_stationary
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.records.description import describe
 
 Config = dict[str, Any]

@@ -11,7 +11,7 @@ from fedrl.core.round import State
 from fedrl.engines.engine import Play
 from fedrl.finished_run import Run
 from fedrl.policies.saved import from_parts
-from fedrl.records import checkpoint, kept, left_out, log, policy_file, train_folder
+from fedrl.records import checkpoint, left_out, log, policy_file, snapshots, train_folder
 from fedrl.records.checkpoint import Checkpoint
 from fedrl.records.rows import Ledger, Row, returns_of
 from fedrl.records.tensors import named_leaves, save_tree
@@ -85,7 +85,7 @@ class Journal:
 
     def _keep(self, round: int, state: State) -> None:
         if self.folder and self.keep:
-            kept.save(self.folder, round, self.keep(state))
+            snapshots.save(self.folder, round, self.keep(state))
 
     def _add(self, row: Row) -> None:
         if "left_out" in row:

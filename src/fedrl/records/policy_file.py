@@ -35,7 +35,7 @@ import numpy as np
 from fedrl.core.round import State
 from fedrl.environments import spaces
 from fedrl.environments.errors import WorldError
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.policies.filtered import Filtered
 from fedrl.policies.saved import FORMAT
 from fedrl.records.tensors import named_leaves

@@ -13,7 +13,7 @@ import numpy as np
 from fedrl import trees
 from fedrl.core import shapes
 from fedrl.faults import Why
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.records import left_out
 from fedrl.types import Algorithm, Exchange, Metrics
 

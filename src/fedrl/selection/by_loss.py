@@ -7,8 +7,8 @@ from jax import Array
 
 from fedrl import trees
 from fedrl.arguments import checked
-from fedrl.federation import Federation
-from fedrl.local.learner import Learner
+from fedrl.federations.federation import Federation
+from fedrl.learners.learner import Learner
 from fedrl.selection.candidates import Report, two_phase
 from fedrl.selection.numbering import Names
 from fedrl.selection.selection import BuildSelection

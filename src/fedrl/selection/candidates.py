@@ -14,10 +14,10 @@ from jax import Array
 from fedrl import keys
 from fedrl.aggregation.mean import stack
 from fedrl.arguments import checked_only
-from fedrl.federation import Federation
+from fedrl.channels.plain import plain
+from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.links.plain import plain
-from fedrl.local.learner import Learner, Model
+from fedrl.learners.learner import Learner, Model
 from fedrl.records.rows import MOST_CLIENTS
 from fedrl.selection.numbering import Names, secret
 from fedrl.selection.participation import cohort, draw_subset

@@ -9,9 +9,9 @@ from jax import Array
 from fedrl import keys, trees
 from fedrl.arguments import checked
 from fedrl.environments.protocol import Box, Space
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.local.learner import Learner
+from fedrl.learners.learner import Learner
 from fedrl.selection.candidates import Report, chosen, draws, two_phase
 from fedrl.selection.numbering import Names, number, rounded, secret
 from fedrl.selection.participation import cohort

@@ -8,9 +8,9 @@ from jax import Array
 
 from fedrl import keys
 from fedrl.arguments import at_least, checked
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.local.learner import Learner
+from fedrl.learners.learner import Learner
 from fedrl.selection.selection import BuildSelection, Selection
 from fedrl.types import Cohort
 

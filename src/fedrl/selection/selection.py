@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.local.learner import Learner
+from fedrl.learners.learner import Learner
 from fedrl.types import Client, Cohort, Exchange, Metrics
 
 Choose = Callable[[Any, Key], Cohort]  # (server, key)

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from fedrl.environments.finite import MDP
+from fedrl.environments.tabular.finite import MDP
 from fedrl.policies.bit_softmax import bits_for
 
 

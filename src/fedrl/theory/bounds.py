@@ -23,7 +23,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from fedrl.local.decay import Decay, constant
+from fedrl.learners.decay import Decay, constant
 
 
 class Problem(NamedTuple):

@@ -14,8 +14,8 @@ import numpy as np
 from jax import Array
 
 from fedrl import keys
-from fedrl.environments import finite, solvers
-from fedrl.environments.finite import MDP
+from fedrl.environments.tabular import finite, solvers
+from fedrl.environments.tabular.finite import MDP
 
 LIMIT = 2_000_000  # most deterministic policies worth enumerating
 

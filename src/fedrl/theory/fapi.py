@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl.environments import solvers
-from fedrl.environments.finite import MDP
+from fedrl.environments.tabular import solvers
+from fedrl.environments.tabular.finite import MDP
 from fedrl.theory import heterogeneity
 
 

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl.environments import finite, solvers
-from fedrl.environments.finite import MDP
+from fedrl.environments.tabular import finite, solvers
+from fedrl.environments.tabular.finite import MDP
 from fedrl.trees import Tree, squared_norm, subtract
 from fedrl.types import Policy
 

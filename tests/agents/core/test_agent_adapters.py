@@ -7,20 +7,20 @@ import torch
 from tiny_agents import WORLD_OF_COLOURS, Tiny
 
 import fedrl
-from fedrl.agents.adapters import _apart, _cut, of_products
-from fedrl.agents.evaluation import held_out
-from fedrl.agents.grpo.update import Grpo
-from fedrl.agents.learner import grpo
-from fedrl.agents.models.model import Lora
-from fedrl.agents.models.opened import opened
-from fedrl.agents.tasks import federation
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.federated import training, with_training
 from fedrl.algorithms.server_rules import ServerState
 from fedrl.core.round import update_server
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.keys import of_seed
-from fedrl.local.learner import Learner
+from fedrl.learners.learner import Learner
+from fedrl.llm.adapters import _apart, _cut, of_products
+from fedrl.llm.evaluation import held_out
+from fedrl.llm.grpo.update import Grpo
+from fedrl.llm.learner import grpo
+from fedrl.llm.models.loading import opened
+from fedrl.llm.models.model import Lora
+from fedrl.llm.tasks import federation
 from fedrl.selection.participation import everyone
 from fedrl.types import LocalUpdate
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fedrl.agents.episodes import Episode, Turn
-from fedrl.agents.grpo.advantages import by_anchor, discounted, group_relative
-from fedrl.agents.grpo.update import Grpo, advantages
+from fedrl.llm.episodes import Episode, Turn
+from fedrl.llm.grpo.advantages import by_anchor, discounted, group_relative
+from fedrl.llm.grpo.update import Grpo, advantages
 
 TINY = 1e-6
 

@@ -4,12 +4,12 @@ import jax
 import numpy as np
 import pytest
 
-from fedrl.agents.applications import Household, WebShop
-from fedrl.agents.household.generate import Size as Rooms
-from fedrl.agents.models import pocket_spec
-from fedrl.agents.models.opened import opened
-from fedrl.agents.models.pocket import Size
-from fedrl.agents.models.pocket_spec import Pocket
+from fedrl.llm.applications import Household, WebShop
+from fedrl.llm.household.generate import Size as Rooms
+from fedrl.llm.models import pocket_spec
+from fedrl.llm.models.loading import opened
+from fedrl.llm.models.pocket import Size
+from fedrl.llm.models.pocket_spec import Pocket
 
 SHOP = WebShop(products=60, held_out=8, public=6)
 HOUSE = Household(games=20, held_out=6, public=5, size=Rooms(receptacles=5, objects=(4, 6)))
@@ -79,8 +79,8 @@ def test_pocket_is_made_once_and_the_same_each_time(tmp_path, monkeypatch):
 
 def test_imitation_is_what_pocket_starts_from(tmp_path, monkeypatch):
     """An imitating one gives its demonstrations a higher likelihood than one that has seen nothing."""
-    from fedrl.agents.imitation import demonstrated
-    from fedrl.agents.likelihood import likelihood
+    from fedrl.llm.imitation import demonstrated
+    from fedrl.llm.likelihood import likelihood
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     app, levels = SHOP.build(), []

@@ -5,9 +5,9 @@ from tiny_agents import teller, tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from fedrl.agents.context import DATE, Teller, of_chat
-from fedrl.agents.models import pocket
-from fedrl.agents.parsing import action_in
+from fedrl.llm.context import DATE, Teller, of_chat
+from fedrl.llm.models import pocket
+from fedrl.llm.parsing import action_in
 
 CHAT = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"

@@ -5,11 +5,11 @@ import pytest
 import torch
 from tiny_agents import teller, tiny
 
-from fedrl.agents import reader as reading
-from fedrl.agents.decoding import Said, among, freely
-from fedrl.agents.likelihood import Sample, likelihood
-from fedrl.agents.reader import Reader
-from fedrl.agents.trie import Trie
+from fedrl.llm import reader as reading
+from fedrl.llm.decoding import Said, among, freely
+from fedrl.llm.likelihood import Sample, likelihood
+from fedrl.llm.reader import Reader
+from fedrl.llm.trie import Trie
 
 torch.set_num_threads(1)
 MODEL, TELLER = tiny(), teller()

@@ -6,9 +6,9 @@ import pytest
 import torch
 from tiny_agents import Colours, teller, tiny, uniform
 
-from fedrl.agents.episodes import Acting, Episode, noise_of, play
-from fedrl.agents.likelihood import Sample, likelihood
-from fedrl.agents.parsing import DEMAND
+from fedrl.llm.episodes import Acting, Episode, noise_of, play
+from fedrl.llm.likelihood import Sample, likelihood
+from fedrl.llm.parsing import DEMAND
 
 torch.set_num_threads(1)
 MODEL, TELLER = tiny(), teller()

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from fedrl.agents.grpo.loss import grpo_loss
+from fedrl.llm.grpo.loss import grpo_loss
 
 torch.set_num_threads(1)
 

@@ -5,11 +5,11 @@ import pytest
 import torch
 from tiny_agents import TAKING, Colours, as_jax, teller, tiny, uniform
 
-from fedrl.agents.episodes import Acting, play
-from fedrl.agents.imitation import demonstrated, imitate
-from fedrl.agents.likelihood import likelihood
-from fedrl.agents.models.model import load, theta_of
-from fedrl.agents.trie import Trie
+from fedrl.llm.episodes import Acting, play
+from fedrl.llm.imitation import demonstrated, imitate
+from fedrl.llm.likelihood import likelihood
+from fedrl.llm.models.model import load, theta_of
+from fedrl.llm.trie import Trie
 
 torch.set_num_threads(1)
 TELLER = teller()

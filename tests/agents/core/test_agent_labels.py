@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import tiny_agents as tiny
 
-from fedrl.agents import labels
-from fedrl.agents.applications import Application
-from fedrl.agents.episodes import noise_of, play
-from fedrl.agents.evaluation import HOW
-from fedrl.agents.labels import LabelsError, label, read
-from fedrl.agents.models.model import load
-from fedrl.agents.models.opened import opened
-from fedrl.agents.partitions.draws import at
-from fedrl.agents.partitions.hardness import hardness
+from fedrl.llm import labels
+from fedrl.llm.applications import Application
+from fedrl.llm.episodes import noise_of, play
+from fedrl.llm.evaluation import HOW
+from fedrl.llm.labels import LabelsError, label, read
+from fedrl.llm.models.loading import opened
+from fedrl.llm.models.model import load
+from fedrl.llm.partitions.draws import at
+from fedrl.llm.partitions.hardness import hardness
 
 SPEC = tiny.Tiny()
 POOL = np.array([2, 3, 5, 7, 8, 9, 10, 12, 13, 14])

@@ -9,22 +9,22 @@ from tiny_agents import WORLD_OF_COLOURS, Colours, Tiny, as_jax, teller, tiny
 
 import fedrl
 from fedrl import keys, trees
-from fedrl.agents.episodes import Acting, noise_of, play
-from fedrl.agents.evaluation import held_out
-from fedrl.agents.grpo.update import Grpo
-from fedrl.agents.learner import grpo, random_at
-from fedrl.agents.models.model import Lora
-from fedrl.agents.tasks import federation
 from fedrl.aggregation.mean import mean
 from fedrl.aggregation.median import median
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.fmarl import fmarl
+from fedrl.channels.graphs import ring
 from fedrl.engines import processes as pool
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
 from fedrl.environments.errors import Diverged
-from fedrl.links.graphs import ring
+from fedrl.llm.episodes import Acting, noise_of, play
+from fedrl.llm.evaluation import held_out
+from fedrl.llm.grpo.update import Grpo
+from fedrl.llm.learner import grpo, random_at
+from fedrl.llm.models.model import Lora
+from fedrl.llm.tasks import federation
 from fedrl.records import log
 from fedrl.selection.participation import everyone, uniform
 from fedrl.types import Channel

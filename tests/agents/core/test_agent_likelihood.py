@@ -5,8 +5,8 @@ import pytest
 import torch
 from tiny_agents import teller, tiny
 
-from fedrl.agents.decoding import Decision
-from fedrl.agents.likelihood import Sample, likelihood
+from fedrl.llm.decoding import Decision
+from fedrl.llm.likelihood import Sample, likelihood
 
 torch.set_num_threads(1)
 MODEL = tiny(dtype=torch.float64)

@@ -5,8 +5,8 @@ import pytest
 import torch
 from tiny_agents import Tiny, net, tiny, tokenizer
 
-from fedrl.agents.models.model import Lora, as_it_came, gradients, load, theta_of, trained
-from fedrl.agents.models.opened import opened
+from fedrl.llm.models.loading import opened
+from fedrl.llm.models.model import Lora, as_it_came, gradients, load, theta_of, trained
 
 torch.set_num_threads(1)
 LORA = Lora(rank=2, alpha=4)

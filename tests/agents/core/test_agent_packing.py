@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiny_agents import tiny
 
-from fedrl.agents.decoding import Decision
-from fedrl.agents.likelihood import Sample, likelihood
-from fedrl.agents.packing import LONGEST, batches, pack, trees
+from fedrl.llm.decoding import Decision
+from fedrl.llm.likelihood import Sample, likelihood
+from fedrl.llm.packing import LONGEST, batches, pack, trees
 
 torch.set_num_threads(1)
 TEXT = st.lists(st.integers(4, 6), min_size=1, max_size=12)  # of few words, so that texts begin alike now and then

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_agents import net
 
-from fedrl.agents.reader import Reader, reading, scores
+from fedrl.llm.reader import Reader, reading, scores
 
 torch.set_num_threads(1)
 

@@ -10,15 +10,15 @@ import torch
 from tiny_agents import WORLD_OF_COLOURS, Tiny
 
 from fedrl import keys
-from fedrl.agents.decoding import Decision
-from fedrl.agents.episodes import Episode, Turn
-from fedrl.agents.grpo.loss import grpo_loss
-from fedrl.agents.grpo.report import LEARNT, PLAYED, numbers, of_decisions, of_episodes
-from fedrl.agents.grpo.update import Grpo, reward_of
-from fedrl.agents.learner import grpo
-from fedrl.agents.tasks import federation
 from fedrl.core.client import learn
-from fedrl.local.learner import Model
+from fedrl.learners.learner import Model
+from fedrl.llm.decoding import Decision
+from fedrl.llm.episodes import Episode, Turn
+from fedrl.llm.grpo.loss import grpo_loss
+from fedrl.llm.grpo.report import LEARNT, PLAYED, numbers, of_decisions, of_episodes
+from fedrl.llm.grpo.update import Grpo, reward_of
+from fedrl.llm.learner import grpo
+from fedrl.llm.tasks import federation
 from fedrl.types import Client
 
 torch.set_num_threads(1)

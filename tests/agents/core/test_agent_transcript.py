@@ -7,10 +7,10 @@ from html.parser import HTMLParser
 import pytest
 import tiny_agents as tiny
 
-from fedrl.agents.episodes import Episode, Turn
-from fedrl.agents.evaluation import HOW
-from fedrl.agents.labels import label
-from fedrl.agents.transcript import outcome, page, played, shown, told
+from fedrl.llm.episodes import Episode, Turn
+from fedrl.llm.evaluation import HOW
+from fedrl.llm.labels import label
+from fedrl.llm.transcript import outcome, page, played, shown, told
 
 NASTY = "\n</pre><script>alert('x')</script>\n\"><img src=x onerror=alert(1)> &lt;b&gt; <!-- ]]> {0} 5 < 6 & ü\u2028"
 ALLOWED = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "dl", "dt", "dd", "section", "pre"}

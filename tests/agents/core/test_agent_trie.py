@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrl.agents.trie import Trie
+from fedrl.llm.trie import Trie
 
 END = 9
 COMMANDS = st.lists(

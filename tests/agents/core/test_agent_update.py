@@ -10,15 +10,15 @@ import torch
 from tiny_agents import Colours, as_jax, teller, tiny, uniform
 
 from fedrl import trees
-from fedrl.agents.decoding import Decision
-from fedrl.agents.descent import Optimiser, adamw, minibatches
-from fedrl.agents.episodes import Acting, Episode, Turn, play
-from fedrl.agents.grpo import update as updating
-from fedrl.agents.grpo.loss import grpo_loss
-from fedrl.agents.grpo.update import Grpo, improve
-from fedrl.agents.likelihood import Sample, likelihood
-from fedrl.agents.models.below import Below
-from fedrl.agents.models.model import Lora, load, theta_of
+from fedrl.llm.decoding import Decision
+from fedrl.llm.episodes import Acting, Episode, Turn, play
+from fedrl.llm.grpo import update as updating
+from fedrl.llm.grpo.loss import grpo_loss
+from fedrl.llm.grpo.update import Grpo, improve
+from fedrl.llm.likelihood import Sample, likelihood
+from fedrl.llm.models.frozen_prefix import Below
+from fedrl.llm.models.model import Lora, load, theta_of
+from fedrl.llm.optimization import Optimiser, adamw, minibatches
 
 torch.set_num_threads(1)
 LORA = Lora(rank=2, alpha=4)

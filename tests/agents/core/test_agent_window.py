@@ -9,19 +9,19 @@ from tiny_agents import SMALL, TAKING, Colours, as_jax, uniform
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from fedrl.agents.context import POCKET, Teller
-from fedrl.agents.decoding import Decision
-from fedrl.agents.descent import adamw
-from fedrl.agents.episodes import Acting, Episode, noise_of, play
-from fedrl.agents.grpo import update as updating
-from fedrl.agents.grpo.loss import grpo_loss
-from fedrl.agents.grpo.update import Grpo, improve
-from fedrl.agents.imitation import demonstrated, demonstration, imitate
-from fedrl.agents.likelihood import Sample, likelihood
-from fedrl.agents.models.model import Model, load, theta_of, trained
-from fedrl.agents.models.pocket import AGENT, END, WORLD, untrained, wrapped
-from fedrl.agents.parsing import DEMAND
-from fedrl.agents.prompt import prompt
+from fedrl.llm.context import POCKET, Teller
+from fedrl.llm.decoding import Decision
+from fedrl.llm.episodes import Acting, Episode, noise_of, play
+from fedrl.llm.grpo import update as updating
+from fedrl.llm.grpo.loss import grpo_loss
+from fedrl.llm.grpo.update import Grpo, improve
+from fedrl.llm.imitation import demonstrated, demonstration, imitate
+from fedrl.llm.likelihood import Sample, likelihood
+from fedrl.llm.models.model import Model, load, theta_of, trained
+from fedrl.llm.models.pocket import AGENT, END, WORLD, untrained, wrapped
+from fedrl.llm.optimization import adamw
+from fedrl.llm.parsing import DEMAND
+from fedrl.llm.prompt import prompt
 
 torch.set_num_threads(1)
 TAGS = ["<think>", "</think>", "<action>", "</action>"]

@@ -6,13 +6,13 @@ import warnings
 
 import pytest
 
-from fedrl.agents.household import engine, games, pddl, twin, wording
-from fedrl.agents.household.environment import HouseholdEnv
-from fedrl.agents.household.expert import expert
-from fedrl.agents.household.facts import EXAMINED
-from fedrl.agents.household.game import Game, Scene, problem
-from fedrl.agents.household.generate import Size
-from fedrl.agents.household.tasks import TASKS
+from fedrl.llm.household import engine, games, pddl, prompt_template, simulator
+from fedrl.llm.household.environment import HouseholdEnv
+from fedrl.llm.household.expert import expert
+from fedrl.llm.household.facts import EXAMINED
+from fedrl.llm.household.game import Game, Scene, problem
+from fedrl.llm.household.generate import Size
+from fedrl.llm.household.tasks import TASKS
 
 for package in ("textworld", "fast_downward", "alfworld"):
     with warnings.catch_warnings():
@@ -71,14 +71,14 @@ def wander(copy, steps, seed):
 def test_random_commands(kind, played):
     for index in range(2):
         game = games.generated("train", 2, seed=9, types=(kind,), size=SMALL)[index]
-        real, copy = played.load(game), twin.load(game)
+        real, copy = played.load(game), simulator.load(game)
         compare(real, copy, wander(copy, 30, index))
 
 
 @pytest.mark.parametrize("kind", TASKS)
 def test_the_expert_wins_in_both(kind, played):
     game = games.generated("valid_unseen", 1, seed=2, types=(kind,), size=SMALL)[0]
-    real, copy = played.load(game), twin.load(game)
+    real, copy = played.load(game), simulator.load(game)
     compare(real, copy, expert(game))
     assert real.won
 
@@ -86,7 +86,7 @@ def test_the_expert_wins_in_both(kind, played):
 def test_a_full_kitchen(played):
     game = games.generated("train", 1, seed=4, types=("Heat",))[0]
     assert len(game.scene.receptacles) > 15
-    real, copy = played.load(game), twin.load(game)
+    real, copy = played.load(game), simulator.load(game)
     compare(real, copy, [*expert(game)[:-1], *wander(copy, 15, 3)])
 
 
@@ -126,7 +126,7 @@ def drill():
 
 def test_every_state_of_an_object(played):
     game = Game("by hand", "Pick", "put a apple in fridge", KITCHEN)
-    real, copy = played.load(game), twin.load(game)
+    real, copy = played.load(game), simulator.load(game)
     compare(real, copy, drill())
     copy.reset()
     told = {copy.step(command).replace("1", "").replace("2", "") for command in drill()}
@@ -171,7 +171,7 @@ def test_a_crowded_file(kind, played, tmp_path):
     game = games.generated("train", 1, seed=3, types=(kind,), size=Size(8, (10, 12)))[0]
     saved(tmp_path / "one", game, crowded(game))
     (loaded,) = games.from_folder(tmp_path)
-    real, copy = played.load(loaded), twin.load(loaded)
+    real, copy = played.load(loaded), simulator.load(loaded)
     compare(real, copy, wander(copy, 50, 1))
     compare(real, copy, expert(loaded))
     assert real.won
@@ -183,7 +183,7 @@ def test_a_start_before_a_receptacle(played, tmp_path):
     facts = {fact for fact in stated.facts if fact[0] != "atlocation"} | {("atlocation", "agent1", "loc_bar_01")}
     saved(tmp_path / "one", game, stated._replace(facts=frozenset(facts)))
     (loaded,) = games.from_folder(tmp_path)
-    real, copy = played.load(loaded), twin.load(loaded)
+    real, copy = played.load(loaded), simulator.load(loaded)
     compare(real, copy, ["look", *expert(loaded)])
 
 
@@ -196,7 +196,7 @@ def test_a_thing_moved_to_a_neighbour_lies_next_to_it(played, tmp_path):
     facts = frozenset(tuple(one_place.get(term, term) for term in fact) for fact in stated.facts)
     saved(tmp_path / "one", game, stated._replace(facts=facts))
     (loaded,) = games.from_folder(tmp_path)
-    real, copy = played.load(loaded), twin.load(loaded)
+    real, copy = played.load(loaded), simulator.load(loaded)
     there = ["go to sidetable 1", "take egg 1 from countertop 2", "move egg 1 to sidetable 1"]
     back = ["take egg 1 from sidetable 1", "move egg 1 to countertop 1", "look", "take egg 1 from countertop 1"]
     compare(real, copy, [*there, "look", *back, "move egg 1 to countertop 2", "look"])
@@ -218,7 +218,7 @@ def test_a_file_of_the_older_spelling(played, tmp_path):
     (loaded,) = games.from_folder(tmp_path)
     plan = expert(loaded)
     assert plan[-1].startswith("put ")
-    real, copy = played.load(loaded), twin.load(loaded)
+    real, copy = played.load(loaded), simulator.load(loaded)
     compare(real, copy, ["help", *plan])
     assert real.won
 
@@ -227,20 +227,20 @@ def test_a_file_brought_to_the_newer_spelling_by_a_patch(played, tmp_path):
     """ALFWorld's own download: older files to which a help action was added whose answer stands in the action."""
     game = games.generated("train", 1, seed=8, types=("Look",), size=SMALL)[0]
     before = engine.data(game)["grammar"].split("action help")[0]
-    grammar = f'{before}action help {{\n    template :: "help";\n    feedback :: "\n{wording.HELP}";\n}}\n'
+    grammar = f'{before}action help {{\n    template :: "help";\n    feedback :: "\n{prompt_template.HELP}";\n}}\n'
     saved(tmp_path / "one", game, problem(game), grammar=grammar)
     (loaded,) = games.from_folder(tmp_path)
-    real, copy = played.load(loaded), twin.load(loaded)
+    real, copy = played.load(loaded), simulator.load(loaded)
     compare(real, copy, ["help", *expert(loaded)])
 
 
 def test_the_installed_package_has_the_rules_the_twin_knows():
     data = engine.data(games.generated("train", 1)[0])
-    assert wording.wording(data["grammar"], data["pddl_domain"]) == wording.NEW
+    assert prompt_template.wording(data["grammar"], data["pddl_domain"]) == prompt_template.NEW
     changed = data["pddl_domain"].replace("(heatable ?o)\n            (or", "(coolable ?o)\n            (or", 1)
     assert changed != data["pddl_domain"]
     with pytest.raises(ValueError, match="other than that of alfworld 0.4.2"):
-        wording.wording(data["grammar"], changed)
+        prompt_template.wording(data["grammar"], changed)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # TextWorld leaves the file open
@@ -273,7 +273,7 @@ def test_alfworlds_own_environment_plays_our_files(tmp_path, capsys, monkeypatch
     for _ in range(2):
         observed, infos = env.reset()
         (game,) = [game for game in loaded if game.path == infos["extra.gamefile"][0]]
-        copy = twin.load(game)
+        copy = simulator.load(game)
         assert observed[0] == copy.reset()
         for command in expert(game):
             observed, _, dones, infos = env.step([command])

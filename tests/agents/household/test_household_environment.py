@@ -4,10 +4,10 @@ import gymnasium
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from fedrl.agents.household.environment import HouseholdEnv
-from fedrl.agents.household.expert import expert
-from fedrl.agents.household.games import generated
-from fedrl.agents.household.tasks import TASKS
+from fedrl.llm.household.environment import HouseholdEnv
+from fedrl.llm.household.expert import expert
+from fedrl.llm.household.games import generated
+from fedrl.llm.household.tasks import TASKS
 
 GAMES = generated("train", 12)
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from fedrl.agents.household import twin
-from fedrl.agents.household.games import from_folder
-from fedrl.agents.household.wording import sentence
+from fedrl.llm.household import simulator
+from fedrl.llm.household.games import from_folder
+from fedrl.llm.household.prompt_template import sentence
 
 TOLD = 'grammar :: """ {"task": [{"rhs": "Your task is to: put a apple in fridge."}]} """;'
 PUT = 'action PutObject {{ template :: "{}"; feedback :: "#PutObject.feedback#"; }}'
@@ -78,11 +78,11 @@ def test_the_twin_refuses_rules_it_does_not_know(tmp_path):
     )
     spelt, ruled = from_folder(tmp_path)
     with pytest.raises(ValueError, match="spells putting as 'drop {o} on {r}'.* player=\"alfworld\""):
-        twin.load(spelt)
+        simulator.load(spelt)
     with pytest.raises(
         ValueError, match='a grammar or a domain other than that of alfworld 0.4.2; .* player="alfworld"'
     ):
-        twin.load(ruled)
+        simulator.load(ruled)
 
 
 def test_a_grammar_without_a_task():

@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrl.agents.household import pddl, twin
-from fedrl.agents.household.expert import expert
-from fedrl.agents.household.game import problem
-from fedrl.agents.household.games import generated
-from fedrl.agents.household.generate import SPLITS, Size, game
-from fedrl.agents.household.rooms import CAN_BE, LAMPS, ROOMS, UNSEEN_PLANS, fits, receptacles
-from fedrl.agents.household.tasks import TASKS
+from fedrl.llm.household import pddl, simulator
+from fedrl.llm.household.expert import expert
+from fedrl.llm.household.game import problem
+from fedrl.llm.household.games import generated
+from fedrl.llm.household.generate import SPLITS, Size, game
+from fedrl.llm.household.rooms import CAN_BE, LAMPS, ROOMS, UNSEEN_PLANS, fits, receptacles
+from fedrl.llm.household.tasks import TASKS
 
 DIGEST = """
 import hashlib
-from fedrl.agents.household.expert import expert
-from fedrl.agents.household.games import generated
+from fedrl.llm.household.expert import expert
+from fedrl.llm.household.games import generated
 games = generated("valid_unseen", 12, seed=5)
 print(hashlib.sha256(repr([(game, expert(game)) for game in games]).encode()).hexdigest())
 """
@@ -48,7 +48,7 @@ def test_a_game_is_sound(split, index, seed, kind, small):
     assert one.sentence in [
         text.format(thing=scene.thing.lower(), place=scene.place.lower()) for text in task.sentences
     ]
-    player = twin.load(one)
+    player = simulator.load(one)
     assert not player.won
     plan = expert(one)
     for command in plan:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedrl.agents.household import pddl
+from fedrl.llm.household import pddl
 
 TEXT = """
 (define (problem plan_1) ; a comment (with a parenthesis

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from fedrl.agents.household import twin
-from fedrl.agents.household.game import Game, Scene
-from fedrl.agents.household.games import generated
+from fedrl.llm.household import simulator
+from fedrl.llm.household.game import Game, Scene
+from fedrl.llm.household.games import generated
 
 SCENE = Scene(
     "Kitchen",
@@ -21,7 +21,7 @@ GAME = Game("by hand", "Heat", "put a hot apple in countertop", SCENE)
 
 
 def test_a_game_from_its_first_sentence_to_its_last():
-    player = twin.load(GAME)
+    player = simulator.load(GAME)
     assert player.reset() == (
         "-= Welcome to TextWorld, ALFRED! =-\n\nYou are in the middle of a room. Looking quickly around you, you see "
         "a countertop 1, a fridge 1, a microwave 1, a sidetable 1, and a sinkbasin 1.\n\n"
@@ -67,7 +67,7 @@ def test_a_game_from_its_first_sentence_to_its_last():
 
 
 def test_what_is_admissible_with_a_full_and_an_empty_hand():
-    player = twin.load(GAME)
+    player = simulator.load(GAME)
     player.step("go to microwave 1")
     away = [f"go to {place}" for place in ("countertop 1", "fridge 1", "sidetable 1", "sinkbasin 1")]
     always = ["examine microwave 1", *away, "help", "inventory", "look"]
@@ -83,7 +83,7 @@ def test_what_is_admissible_with_a_full_and_an_empty_hand():
 
 @pytest.mark.parametrize("kind", ["Pick2", "Heat"])
 def test_thousands_of_steps_a_second(kind, capsys):
-    player, rng = twin.load(generated("train", 1, types=(kind,))[0]), random.Random(0)
+    player, rng = simulator.load(generated("train", 1, types=(kind,))[0]), random.Random(0)
     began = time.process_time()
     for i in range(4000):
         if i % 50 == 0:

@@ -7,7 +7,7 @@ import torch
 from tiny_agents import SMALL, net, tokenizer
 from transformers import LlamaForCausalLM
 
-from fedrl.agents.models import found, opened, pretrained, shared
+from fedrl.llm.models import loading, pretrained, resolve, weights_cache
 
 CHAT = (
     "{% for m in messages %}{% if m['role'] == 'assistant' %}<agent> {{ m['content'] }}<end>"
@@ -45,7 +45,7 @@ def _alone(tmp_path, monkeypatch):
     torch.set_num_threads(1)
     assert SMALL.layers == 2
     yield
-    for cached in (opened._open, found.found, found.tokenizer_of, pretrained._teller, pretrained._warmed):
+    for cached in (loading._open, resolve.found, resolve.tokenizer_of, pretrained._teller, pretrained._warmed):
         cached.cache_clear()
-    shared._nets.clear()
-    shared._came.clear()
+    weights_cache._nets.clear()
+    weights_cache._came.clear()

@@ -8,9 +8,9 @@ from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
 
-from fedrl.agents.models.found import found, identity, read, tokenizer_of
-from fedrl.agents.models.model import Lora, ModelError
-from fedrl.agents.models.pretrained import Pretrained
+from fedrl.llm.models.model import Lora, ModelError
+from fedrl.llm.models.pretrained import Pretrained
+from fedrl.llm.models.resolve import found, identity, read, tokenizer_of
 
 WEIGHTS = "model.safetensors"
 

@@ -7,10 +7,10 @@ import torch
 from tiny_agents import net
 from transformers import LlamaConfig
 
-from fedrl.agents.models.free import Room, free, room
-from fedrl.agents.models.memory import COPIES, PROBE, Plan, _kept_each, check, need, skeleton
-from fedrl.agents.models.model import Lora, ModelError, learning, trained
-from fedrl.agents.models.pretrained import Pretrained
+from fedrl.llm.models.available_memory import Room, free, room
+from fedrl.llm.models.memory import COPIES, PROBE, Plan, _kept_each, check, need, skeleton
+from fedrl.llm.models.model import Lora, ModelError, learning, trained
+from fedrl.llm.models.pretrained import Pretrained
 
 GB = 10**9
 WHOLE = Plan(None, torch.float32, False, 100)

@@ -7,13 +7,13 @@ import torch
 from tiny_agents import WORLD_OF_COLOURS, Colours, as_jax, uniform
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from fedrl.agents.descent import adamw, descend
-from fedrl.agents.episodes import Acting, play
-from fedrl.agents.likelihood import likelihood
-from fedrl.agents.models import shared
-from fedrl.agents.models.model import Lora, as_it_came, gradients, learning, load, theta_of, trained
-from fedrl.agents.models.opened import opened
-from fedrl.agents.models.pretrained import Pretrained, best_dtype
+from fedrl.llm.episodes import Acting, play
+from fedrl.llm.likelihood import likelihood
+from fedrl.llm.models import weights_cache
+from fedrl.llm.models.loading import opened
+from fedrl.llm.models.model import Lora, as_it_came, gradients, learning, load, theta_of, trained
+from fedrl.llm.models.pretrained import Pretrained, best_dtype
+from fedrl.llm.optimization import adamw, descend
 
 IDS = torch.tensor([[4, 9, 7, 8, 5, 6]])
 SMALL_LORA = Lora(rank=2, alpha=4)
@@ -128,7 +128,7 @@ def test_adapters_share_their_base(saved):
     before = loss_of(models[1]).detach()
     load(models[0], moved(models[0]))
     assert torch.equal(loss_of(models[1]), before)
-    assert len(shared._nets) == 1
+    assert len(weights_cache._nets) == 1
 
 
 def test_all_parameters_are_read_once(saved):
@@ -139,7 +139,7 @@ def test_all_parameters_are_read_once(saved):
     model, other = opened(one), opened(two)
     assert pointers(model) == pointers(other)
     assert not set(pointers(model)) & set(pointers(frozen))
-    assert len(shared._nets) == 2
+    assert len(weights_cache._nets) == 2
     came = {name: value.copy() for name, value in first.items()}
     load(model, moved(model))
     assert two.first() is first
@@ -170,7 +170,7 @@ def test_what_came_is_not_read_again_after_opening(saved):
 def test_what_came_is_read_without_keeping_the_network(saved):
     one = spec(saved(), lora=None)
     first = one.first()
-    assert not shared._nets
+    assert not weights_cache._nets
     assert set(one.init(jax.random.key(0))) == set(first) == set(opened(one).names)
 
 

@@ -8,17 +8,17 @@ import pytest
 import torch
 from tiny_agents import TAKING, WORLD_OF_COLOURS, as_jax, uniform
 
-from fedrl.agents.applications import Application
-from fedrl.agents.descent import adamw
-from fedrl.agents.episodes import play
-from fedrl.agents.grpo.update import Grpo, improve
-from fedrl.agents.imitation import demonstration
-from fedrl.agents.learner import grpo, random_at
-from fedrl.agents.likelihood import likelihood
-from fedrl.agents.models import pretrained
-from fedrl.agents.models.model import Lora, as_it_came, load
-from fedrl.agents.models.opened import opened
-from fedrl.agents.models.pretrained import Pretrained, Warm
+from fedrl.llm.applications import Application
+from fedrl.llm.episodes import play
+from fedrl.llm.grpo.update import Grpo, improve
+from fedrl.llm.imitation import demonstration
+from fedrl.llm.learner import grpo, random_at
+from fedrl.llm.likelihood import likelihood
+from fedrl.llm.models import pretrained
+from fedrl.llm.models.loading import opened
+from fedrl.llm.models.model import Lora, as_it_came, load
+from fedrl.llm.models.pretrained import Pretrained, Warm
+from fedrl.llm.optimization import adamw
 from fedrl.types import Client
 
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrl.agents.partitions import draws
-from fedrl.agents.partitions.checks import PartitionError
-from fedrl.agents.partitions.coverage import RELEASED, assignments, coverage, place
-from fedrl.agents.partitions.sizes import Bounds, beta_sizes, round_to_sum
+from fedrl.llm.partitions import draws
+from fedrl.llm.partitions.checks import PartitionError
+from fedrl.llm.partitions.coverage import RELEASED, assignments, coverage, place
+from fedrl.llm.partitions.sizes import Bounds, beta_sizes, round_to_sum
 
 
 class Handed:

@@ -5,11 +5,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from fedrl.agents.partitions import figures
-from fedrl.agents.partitions.checks import PartitionError
-from fedrl.agents.partitions.coverage import coverage
-from fedrl.agents.partitions.hardness import hardness
-from fedrl.agents.partitions.preference import preference
+from fedrl.llm.partitions import figures
+from fedrl.llm.partitions.checks import PartitionError
+from fedrl.llm.partitions.coverage import coverage
+from fedrl.llm.partitions.hardness import hardness
+from fedrl.llm.partitions.preference import preference
 from fedrl.plots import style
 
 KINDS = np.repeat(["Pick", "Look", "Heat"], [60, 30, 10])

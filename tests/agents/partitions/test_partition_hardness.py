@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrl.agents.partitions import draws
-from fedrl.agents.partitions.checks import PartitionError
-from fedrl.agents.partitions.coverage import coverage
-from fedrl.agents.partitions.hardness import hardness, widest
+from fedrl.llm.partitions import draws
+from fedrl.llm.partitions.checks import PartitionError
+from fedrl.llm.partitions.coverage import coverage
+from fedrl.llm.partitions.hardness import hardness, widest
 
 SOLVED = np.arange(3000) % 3 == 0
 

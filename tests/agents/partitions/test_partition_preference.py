@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrl.agents.partitions import draws
-from fedrl.agents.partitions.checks import PartitionError
-from fedrl.agents.partitions.preference import capacity_fix, dirichlet, gaussian_logits, gaussian_logs, preference
+from fedrl.llm.partitions import draws
+from fedrl.llm.partitions.checks import PartitionError
+from fedrl.llm.partitions.preference import capacity_fix, dirichlet, gaussian_logits, gaussian_logs, preference
 
 POOL = (
     ["Pick"] * 50 + ["Look"] * 30 + ["Heat"] * 20

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrl.agents.partitions import draws
-from fedrl.agents.partitions.checks import PartitionError
-from fedrl.agents.partitions.uniform import uniform
+from fedrl.llm.partitions import draws
+from fedrl.llm.partitions.checks import PartitionError
+from fedrl.llm.partitions.uniform import uniform
 
 PROGRAM = """
 import hashlib
-from fedrl.agents.partitions.coverage import coverage
-from fedrl.agents.partitions.hardness import hardness
-from fedrl.agents.partitions.preference import dirichlet, preference
-from fedrl.agents.partitions.uniform import uniform
+from fedrl.llm.partitions.coverage import coverage
+from fedrl.llm.partitions.hardness import hardness
+from fedrl.llm.partitions.preference import dirichlet, preference
+from fedrl.llm.partitions.uniform import uniform
 
 parts = [
     preference(["cool", "heat", "look", "pick"] * 50, 6, 30, 0.9, 5),

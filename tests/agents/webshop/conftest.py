@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from fedrl.agents.webshop import catalogue
-from fedrl.agents.webshop.products import Files, files_in
-from fedrl.agents.webshop.shop import Shop, open_shop
+from fedrl.llm.webshop import catalogue
+from fedrl.llm.webshop.products import Files, files_in
+from fedrl.llm.webshop.shop import Shop, open_shop
 
 
 @pytest.fixture(scope="session")

@@ -6,15 +6,15 @@ from collections import Counter
 
 import pytest
 
-from fedrl.agents.webshop import catalogue, pages
-from fedrl.agents.webshop.environment import WebShopEnv
-from fedrl.agents.webshop.expert import expert
-from fedrl.agents.webshop.goals import Goal, human_goals
-from fedrl.agents.webshop.products import Product
-from fedrl.agents.webshop.reward import attributes_met, options_met
-from fedrl.agents.webshop.search import engine
-from fedrl.agents.webshop.shop import Shop, open_shop
-from fedrl.agents.webshop.wares import WARES
+from fedrl.llm.webshop import catalogue, pages
+from fedrl.llm.webshop.environment import WebShopEnv
+from fedrl.llm.webshop.expert import expert
+from fedrl.llm.webshop.generated_products import WARES
+from fedrl.llm.webshop.goals import Goal, human_goals
+from fedrl.llm.webshop.products import Product
+from fedrl.llm.webshop.reward import attributes_met, options_met
+from fedrl.llm.webshop.search import engine
+from fedrl.llm.webshop.shop import Shop, open_shop
 
 
 @pytest.mark.parametrize("category", WARES)

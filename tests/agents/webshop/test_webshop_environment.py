@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import fedrl
-from fedrl.agents.webshop import pages
-from fedrl.agents.webshop.environment import WebShopEnv
-from fedrl.agents.webshop.expert import expert
-from fedrl.agents.webshop.goals import human_goals
-from fedrl.agents.webshop.shop import open_shop
+from fedrl.llm.webshop import pages
+from fedrl.llm.webshop.environment import WebShopEnv
+from fedrl.llm.webshop.expert import expert
+from fedrl.llm.webshop.goals import human_goals
+from fedrl.llm.webshop.shop import open_shop
 
 
 def test_gymnasium_is_content(small_shop):
@@ -115,10 +115,10 @@ def test_every_admissible_command_leads_somewhere(shop, task, draw, profile):
 
 PLAY = """
 import sys
-from fedrl.agents.webshop import catalogue, pages
-from fedrl.agents.webshop.environment import WebShopEnv
-from fedrl.agents.webshop.expert import expert
-from fedrl.agents.webshop.shop import open_shop
+from fedrl.llm.webshop import catalogue, pages
+from fedrl.llm.webshop.environment import WebShopEnv
+from fedrl.llm.webshop.expert import expert
+from fedrl.llm.webshop.shop import open_shop
 
 files = catalogue.write(sys.argv[1], 120, seed=3)
 shop = open_shop(files, seed=5)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrl.agents.webshop.goals import human_goals, price_limit, shuffled, split, synthetic_goals
-from fedrl.agents.webshop.products import read_products
+from fedrl.llm.webshop.goals import human_goals, price_limit, shuffled, split, synthetic_goals
+from fedrl.llm.webshop.products import read_products
 
 
 def test_synthetic_goals_are_all_combinations(sample):

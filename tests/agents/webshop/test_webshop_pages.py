@@ -2,8 +2,8 @@
 
 import pytest
 
-from fedrl.agents.webshop import pages
-from fedrl.agents.webshop.environment import WebShopEnv
+from fedrl.llm.webshop import pages
+from fedrl.llm.webshop.environment import WebShopEnv
 
 TASK = (
     "Find me water resistant, rubber sole women's boots with color: burgundy, and size: 7 | 8, "

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrl.agents.webshop import stream
-from fedrl.agents.webshop.products import Files, HumanInstruction, files_in, read_products
+from fedrl.llm.webshop import stream
+from fedrl.llm.webshop.products import Files, HumanInstruction, files_in, read_products
 
 
 def test_loads_the_real_schema(sample):

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrl.agents.webshop.goals import Goal
-from fedrl.agents.webshop.products import Product
-from fedrl.agents.webshop.reward import (
+from fedrl.llm.webshop.goals import Goal
+from fedrl.llm.webshop.products import Product
+from fedrl.llm.webshop.reward import (
     COLOURS,
     MODELS,
     attributes_met,

@@ -5,8 +5,8 @@ from collections import Counter
 
 import pytest
 
-from fedrl.agents.webshop.products import Product
-from fedrl.agents.webshop.search import analyse, candidates, document, engine
+from fedrl.llm.webshop.products import Product
+from fedrl.llm.webshop.search import analyse, candidates, document, engine
 
 
 def product(asin, name, **more):

@@ -11,11 +11,11 @@ from fedrl.algorithms.fedavg import pavg
 from fedrl.engines import processes as workers
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
-from fedrl.environments import osm
 from fedrl.environments.errors import WorldError
-from fedrl.environments.osm import seats
+from fedrl.environments.traffic import osm
+from fedrl.environments.traffic.osm import seats
+from fedrl.evaluation import sampled_return
 from fedrl.policies.mlp import gaussian_mlp
-from fedrl.records.measure import sampled_return
 from fedrl.rollouts import host
 
 VILLAGE = Path(__file__).with_name("village.osm")

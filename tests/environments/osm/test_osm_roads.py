@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from fedrl.environments.osm import OsmRoads, network, synthetic
-from fedrl.environments.traffic.network import sumolib
+from fedrl.environments.traffic.osm import OsmRoads, network, synthetic
+from fedrl.environments.traffic.sumo.network import sumolib
 
 VILLAGE = Path(__file__).with_name("village.osm")
 UP = np.array([1.0, 0.0], np.float32)
@@ -156,7 +156,7 @@ def test_time_runs_out(opened):
 PROGRAM = """
 import sys
 import numpy as np
-from fedrl.environments.osm import OsmRoads, synthetic
+from fedrl.environments.traffic.osm import OsmRoads, synthetic
 
 random = np.random.default_rng(1)
 for path in (sys.argv[1], synthetic.network(4).path):
@@ -253,7 +253,7 @@ def test_what_is_not_there(tmp_path, monkeypatch):
     monkeypatch.setattr(sumolib, "checkBinary", lambda name: str(tmp_path / name))
     with pytest.raises(ImportError, match=r"netconvert.*pip install 'fedrl\[traffic\]'"):
         OsmRoads(VILLAGE)
-    program = "import sys; sys.modules['libsumo'] = None; import fedrl.environments.osm"
+    program = "import sys; sys.modules['libsumo'] = None; import fedrl.environments.traffic.osm"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert "libsumo" in done.stderr.splitlines()[-1]
     assert "pip install 'fedrl[traffic]'" in done.stderr.splitlines()[-1]

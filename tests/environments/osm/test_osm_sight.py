@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedrl.environments.osm import lanes, network
-from fedrl.environments.osm.sight import Place, Sight
-from fedrl.environments.traffic.network import read
+from fedrl.environments.traffic.osm import lanes, network
+from fedrl.environments.traffic.osm.sight import Place, Sight
+from fedrl.environments.traffic.sumo.network import read
 
 VILLAGE = Path(__file__).with_name("village.osm")
 LONG_SIDE = 386.44  # m, of way 10 between its junctions

@@ -4,8 +4,8 @@ import libsumo
 import numpy as np
 import pytest
 
-from fedrl.environments.traffic import FigureEight
-from fedrl.environments.traffic.vehicles import idm
+from fedrl.environments.traffic.sumo import FigureEight
+from fedrl.environments.traffic.sumo.vehicles import idm
 
 LENGTH = 421.94
 EVEN = LENGTH / 14

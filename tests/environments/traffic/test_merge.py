@@ -4,7 +4,7 @@ import libsumo
 import numpy as np
 import pytest
 
-from fedrl.environments.traffic import Merge
+from fedrl.environments.traffic.sumo import Merge
 
 SHARED, LENGTHS = "center_0", {"highway": 724.63, "ramp": 323.05}
 

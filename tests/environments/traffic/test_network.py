@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from fedrl.environments.traffic import network, roads
-from fedrl.environments.traffic.roads import Edge, Node, Road
+from fedrl.environments.traffic.sumo import network, roads
+from fedrl.environments.traffic.sumo.roads import Edge, Node, Road
 
 
 def right_of_way(net):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
-from fedrl.environments.apart import Apart
-from fedrl.environments.traffic import FigureEight, Merge
+from fedrl.environments.subprocess_env import Apart
+from fedrl.environments.traffic.sumo import FigureEight, Merge
 
 BOTH = pytest.mark.parametrize("kind", [FigureEight, Merge])
 

@@ -7,7 +7,7 @@ import libsumo
 import numpy as np
 import pytest
 
-from fedrl.environments.traffic import FigureEight, Merge, network, roads
+from fedrl.environments.traffic.sumo import FigureEight, Merge, network, roads
 
 
 def python(program):
@@ -57,7 +57,7 @@ def test_forked_children():
     said = python("""
 import os
 import numpy as np
-from fedrl.environments.traffic import FigureEight
+from fedrl.environments.traffic.sumo import FigureEight
 
 env, other = FigureEight(), FigureEight()
 env.begin(0)
@@ -89,7 +89,7 @@ def test_without_sumo(missing):
 import sys
 sys.modules["{missing}"] = None
 try:
-    import fedrl.environments.traffic
+    import fedrl.environments.traffic.sumo
 except ImportError as error:
     print(error)
 """)
@@ -100,12 +100,14 @@ except ImportError as error:
 def test_the_rest_of_fedrl_stays_out_of_it():
     loaded = python("""
 import sys
-from fedrl.environments.traffic import FigureEight
+from fedrl.environments.traffic.sumo import FigureEight
 env = FigureEight()
 env.reset(seed=0)
 env.close()
 print(*sys.modules)
 """).split()
     assert not {"jax", "optax", "matplotlib"} & set(loaded)
-    ours = {name for name in loaded if name.startswith("fedrl.") and not name.startswith("fedrl.environments.traffic")}
+    ours = {
+        name for name in loaded if name.startswith("fedrl.") and not name.startswith("fedrl.environments.traffic.sumo")
+    }
     assert ours == {"fedrl.environments", "fedrl.cache_folder"}, "the folder for SUMO's networks is all it may ask for"

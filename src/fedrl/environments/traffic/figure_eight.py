@@ -1,155 +1,145 @@
-"""Figure Eight: fourteen vehicles on a closed road that crosses itself, every other one driven by an agent.
+"""Figure Eight (paper 001, Section VII) as arrays: fourteen vehicles on a road that crosses itself, some driven by agents.
 
-Flow's figureeight1 (Vinitsky et al. 2018) in the setting of paper 001, Section VII.
+The same world as `traffic.figure_eight.FigureEight` with `speed_dev=0`, without SUMO: `figure_eight_rules` says how SUMO
+would move the vehicles. It holds where agents and humans command them; SUMO's driving on its own is not modelled.
 """
 
-from math import sqrt
-from typing import Literal
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import libsumo
+import jax
+import jax.numpy as jnp
 import numpy as np
-from gymnasium.spaces import Box
+from jax import Array
 
-from fedrl.environments.traffic import network, roads, vehicles
-from fedrl.environments.traffic.parallel import Traffic
-from fedrl.environments.traffic.simulation import Simulation
-from fedrl.environments.traffic.vehicles import COMMAND, LENGTH, TOP_SPEED, idm
+from fedrl.environments.protocol import Box, Environment, Step
+from fedrl.environments.traffic import figure_eight_rules as rules
+from fedrl.environments.traffic.car_following import (
+    ROUND,
+    SECONDS,
+    TOP_SPEED,
+    VEHICLES,
+    ahead,
+    behind,
+    gaps,
+    place_of,
+)
+from fedrl.environments.traffic.figure_eight_rules import Traffic
 
-VEHICLES = 14
-OWN = np.arange(1, VEHICLES, 2)  # the vehicles that agents drive; everyone keeps to the order in which they began
-AHEAD, BEHIND = (OWN + 1) % VEHICLES, OWN - 1
-DT = 0.1  # s
+EVERY_OTHER = tuple(range(1, VEHICLES, 2))
+BRAKING_HUMAN, BRAKING_LEARNING = 1.5, 4.5  # m/s^2 that SUMO plans with
 
 
-class FigureEight(Traffic):
-    """Agents drive vehicles 1, 3, …, 13. Each sees position / length of the way round and speed / 30 of its own vehicle, of
-    the one ahead and of the one behind; with `relative`, gaps between bumpers / length in place of the others' positions.
+class FigureEight(NamedTuple):
+    """One world, or with a leading axis on every field a stack of worlds. The humans are Flow's IDM."""
 
-    The rest are humans: Flow's intelligent driver model plus normal `noise`, except on the crossing, where SUMO drives
-    on its own. `driver="humans"` lets them drive all fourteen; `driver="sumo"` leaves everyone to SUMO, the paper's
-    "optimal baseline". The agents then only look on.
+    acceleration: Array  # m/s^2 for an action of 1
+    v_ref: Array  # m/s, the mean speed that earns 1
+    noise: Array  # standard deviation of what is added to a human's acceleration, times sqrt(s)
+    v_0: Array  # m/s that a human would like to drive
+    time_gap: Array  # s it keeps, T of the IDM
+    a: Array  # m/s^2, its acceleration
+    b: Array  # m/s^2, its comfortable braking
+    s_0: Array  # m it keeps at rest
+    horizon: Array  # int32: steps after which an epoch is cut
 
-    An action times `acceleration` (m/s²) is what a vehicle attempts, and `speed_mode` what SUMO still sees to: by default
-    that distances stay safe (1), or everything (31) where it drives alone.
+
+class State(NamedTuple):
+    traffic: Traffic
+    steps: Array  # int32: taken so far
+
+
+def environment(
+    gamma: float = 0.9, limit: int = 1500, relative: bool = False, learning: Sequence[int] = EVERY_OTHER
+) -> Environment:
+    """Agents drive the vehicles `learning`, humans the others. NAS is everybody's reward: mean speed / v_ref, at most 1.
+
+    An agent sees position / length of the way round and speed / 30 of its own vehicle, of the one ahead and of the one
+    behind; with `relative`, gaps between bumpers / length in place of the others' positions. Its action is clipped to
+    [-1, 1]. A collision is `done` and earns 0; an epoch is cut at its world's `horizon`, at `limit` in any case. `reset`
+    does not read its noise.
     """
-
-    def __init__(
-        self,
-        driver: Literal["agents", "humans", "sumo"] = "agents",
-        *,
-        acceleration: float = 1.0,
-        v_ref: float = 20.0,
-        relative: bool = False,
-        noise: float = 0.2,
-        speed_dev: float = 0.1,
-        speed_mode: int | None = None,
-        horizon: int = 1500,
-    ) -> None:
-        if driver not in ("agents", "humans", "sumo"):
-            raise ValueError(f"driver={driver!r}, wanted 'agents', 'humans' or 'sumo'")
-        if not acceleration > 0.0 or noise < 0.0 or speed_dev < 0.0:
-            came = f"{acceleration}, {noise} and {speed_dev}"
-            raise ValueError(f"wanted acceleration > 0, noise >= 0 and speed_dev >= 0, got {came}")
-        road = network.built(roads.figure_eight())
-        lanes = network.lanes_along(road, [*roads.EIGHT, roads.EIGHT[0]])[:-1]
-        lengths = {lane: road.lengths[lane] for lane in lanes}
-        starts = np.cumsum([0.0, *lengths.values()]).round(6).tolist()
-        self.length: float = starts[-1]
-        self._start = dict(zip(lanes, starts, strict=False))
-        self._crossing = {road.inside[pair] for pair in roads.CROSSING}
-        self._places = [_place(i, self._start, self.length) for i in range(VEHICLES)]
-
-        self._ids = [f"vehicle_{i}" for i in range(VEHICLES)]
-        self._driven: list[int] = OWN.tolist() if driver == "agents" else []
-        self._humans = [] if driver == "sumo" else [i for i in range(VEHICLES) if i not in self._driven]
-        self._speed_mode = speed_mode if speed_mode is not None else 31 if driver == "sumo" else 1
-        self._step_up, self._noise, self._relative = acceleration * DT, noise * sqrt(DT), relative
-
-        rounds = 2 + int(horizon * DT * TOP_SPEED / self.length)  # as many as one can drive in an epoch, and more
-        routes = network.written(_routes(self._places, lengths, self._driven, speed_dev, rounds))
-        low = np.array([0, 0, -1, 0, -1, 0] if relative else [0] * 6, np.float32)
-        super().__init__(
-            [self._ids[i] for i in OWN],
-            Box(low, np.ones_like(low)),
-            road,
-            Simulation(road.file, routes, dt=DT),
-            v_ref=v_ref,
-            horizon=horizon,
+    if not 0.0 < gamma <= 1.0 or limit < 1:
+        raise ValueError(f"Figure Eight wants 0 < gamma <= 1 and limit >= 1, got {gamma} and {limit}; try 0.9 and 1500")
+    if not learning or list(learning) != sorted(set(learning) & set(range(VEHICLES))):
+        raise ValueError(
+            f"`learning` names vehicles from 0 to {VEHICLES - 1}, in rising order and at least one, got {learning}; "
+            f"the paper has {EVERY_OTHER}"
         )
+    own = np.array(learning)
+    humans = np.setdiff1d(np.arange(VEHICLES), own)
+    whose = np.argsort(np.concatenate([own, humans]))
 
-    def _driven_by_agents(self) -> list[str]:
-        return [self._ids[i] for i in self._driven]
+    def step(world: FigureEight, state: State, action: Array, noise: Array) -> Step:
+        # agents' numbers are accelerations, humans' are noise
+        numbers = jnp.concatenate([jnp.clip(action[:, 0], -1.0, 1.0) * world.acceleration, noise])[whose]
+        traffic = move(world, state.traffic, numbers, state.steps, learning)
+        steps = state.steps + 1
+        crash = rules.collided(traffic.position)
+        # a product, not a mean: XLA then keeps the speeds and does not compute them anew for all that follows from them
+        mean = jnp.dot(traffic.speed, jnp.full_like(traffic.speed, 1.0 / VEHICLES), precision="highest")
+        nas = jnp.where(crash, 0.0, jnp.minimum(mean / world.v_ref, 1.0))
+        reward = jnp.broadcast_to(nas, own.shape)
+        return Step(State(traffic, steps), reward, crash, steps >= jnp.minimum(world.horizon, limit))
 
-    def _begin(self, seed: int, random: np.random.Generator) -> None:
-        self._simulation.begin(seed)
-        self._simulation.step()  # puts everyone on the road; nobody has moved yet
-        for v, (lane, position) in zip(self._ids, self._places, strict=True):
-            if lane.startswith(":"):
-                libsumo.vehicle.moveTo(v, lane, position)
-            libsumo.vehicle.setSpeedMode(v, self._speed_mode)
-        self._shocks = (self._noise * random.standard_normal((self.horizon, len(self._humans)))).tolist()
-        self._look()
+    def observe(world: FigureEight, state: State) -> Array:
+        x, v = state.traffic.position / ROUND, state.traffic.speed / TOP_SPEED
+        gap = gaps(state.traffic.position) / ROUND
+        others = (gap, behind(gap)) if relative else (ahead(x), behind(x))
+        return jnp.stack([x, v, others[0], ahead(v), others[1], behind(v)], axis=-1)[own]
 
-    def _move(self, actions: list[float]) -> bool:
-        x, v, lanes, ids = self._x, self._v, self._lanes, self._ids
-        slow_down = libsumo.vehicle.slowDown
-        for i, action in zip(self._driven, actions, strict=False):
-            slow_down(ids[i], max(0.0, v[i] + action * self._step_up), COMMAND)
-        for i, shock in zip(self._humans, self._shocks[self.time], strict=True):
-            if lanes[i] not in self._crossing:
-                ahead = (i + 1) % VEHICLES
-                gap = (x[ahead] - x[i]) % self.length - LENGTH
-                slow_down(ids[i], max(0.0, v[i] + (idm(v[i], v[ahead], gap) + shock) * DT), COMMAND)
-        crash = self._simulation.step()
-        if not crash:
-            self._look()
-        return crash
-
-    def _look(self) -> None:
-        ids, start = self._ids, self._start
-        self._lanes = list(map(libsumo.vehicle.getLaneID, ids))
-        positions = map(libsumo.vehicle.getLanePosition, ids)
-        self._x = [start[lane] + position for lane, position in zip(self._lanes, positions, strict=True)]
-        self._v = list(map(libsumo.vehicle.getSpeed, ids))
-
-    def _observed(self) -> np.ndarray:
-        x, v = np.array(self._x) / self.length, np.array(self._v) / TOP_SPEED
-        seen = np.empty((len(OWN), 6), np.float32)
-        seen[:, 0], seen[:, 1], seen[:, 3], seen[:, 5] = x[OWN], v[OWN], v[AHEAD], v[BEHIND]
-        seen[:, 2], seen[:, 4] = x[AHEAD], x[BEHIND]
-        if self._relative:
-            seen[:, 2] = (x[AHEAD] - x[OWN]) % 1.0 - LENGTH / self.length
-            seen[:, 4] = (x[OWN] - x[BEHIND]) % 1.0 - LENGTH / self.length
-        return seen
-
-    def _mean_speed(self) -> float:
-        return sum(self._v) / VEHICLES
+    return Environment(
+        prepare=lambda world: world,
+        reset=lambda world, noise: State(start(world.v_ref.dtype), jnp.int32(0)),
+        step=step,
+        observe=observe,
+        noise=lambda key, shape: jax.random.normal(key, (*shape, humans.size)),
+        observations=Box((6,), (0.0, 0.0, -1.0, 0.0, -1.0, 0.0) if relative else (0.0,) * 6, (1.0,) * 6),
+        actions=Box((1,), (-1.0,), (1.0,)),
+        gamma=gamma,
+        limit=limit,
+        agents=own.size,
+    )
 
 
-def _place(i: int, start: dict[str, float], length: float) -> tuple[str, float]:
-    """Lane and position on it where vehicle i begins: all are spaced evenly, the first at the start of "bottom"."""
-    x = round(i * length / VEHICLES, 6)
-    lane = max((lane for lane in start if start[lane] <= x), key=start.__getitem__)
-    return lane, round(x - start[lane], 6)
+def start(dtype: np.dtype) -> Traffic:
+    """Evenly spaced, the first at the start of the first half, and at rest."""
+    position, zeros = jnp.asarray(np.arange(VEHICLES) * (ROUND / VEHICLES), dtype), jnp.zeros(VEHICLES, dtype)
+    return Traffic(position, zeros, jnp.full_like(zeros, rules.NOT_YET), zeros)
 
 
-def _routes(
-    places: list[tuple[str, float]], lengths: dict[str, float], driven: list[int], speed_dev: float, rounds: int
-) -> str:
-    """Everyone drives round from where they begin. Inside a junction nobody can: they begin in front of it and are moved."""
-    lanes = list(lengths)
-    lines = [
-        vehicles.kind("human", decel=1.5, speed_dev=speed_dev),
-        vehicles.kind("learning", decel=4.5, speed_dev=speed_dev),
-    ]
-    for i, (lane, position) in enumerate(places):
-        if lane.startswith(":"):
-            lane = lanes[lanes.index(lane) - 1]
-            position = lengths[lane]
-        first = roads.EIGHT.index(lane.removesuffix("_0"))
-        way = " ".join(roads.EIGHT[first:] + roads.EIGHT[:first])
-        lines.append(
-            f'<vehicle id="vehicle_{i}" type="{"learning" if i in driven else "human"}" depart="0" departPos="{position}" '
-            f'departSpeed="0"><route edges="{way}" repeat="{rounds}"/></vehicle>'
-        )
-    return f"<routes>{''.join(lines)}</routes>"
+def move(world: FigureEight, traffic: Traffic, numbers: Array, steps: Array, learning: Sequence[int]) -> Traffic:
+    """One step: `numbers` [14] are accelerations (m/s^2) of the vehicles `learning`, standard normal noise of the humans.
+
+    Humans are told what to do everywhere but on the crossing, where SUMO drives. `learning` may be empty here.
+    """
+    learns = np.isin(np.arange(VEHICLES), learning)
+    v = traffic.speed
+    human = _idm(world, v, ahead(v), gaps(traffic.position)) + math.sqrt(SECONDS) * world.noise * numbers
+    told = jnp.maximum(v + SECONDS * jnp.where(learns, numbers, human), 0.0)
+    command = jnp.where(~learns & (place_of(traffic.position).lane == 1), jnp.inf, told)
+    braking = jnp.asarray(np.where(learns, BRAKING_LEARNING, BRAKING_HUMAN), v.dtype)
+    return rules.drive(traffic, braking, command, steps.astype(v.dtype))
+
+
+def _idm(world: FigureEight, v: Array, leader: Array, gap: Array) -> Array:
+    """The acceleration of Flow's human: a (1 - (v/v_0)^4 - (s*/gap)^2)."""
+    wanted = world.s_0 + jnp.maximum(v * world.time_gap + v * (v - leader) / (2.0 * jnp.sqrt(world.a * world.b)), 0.0)
+    return world.a * (1.0 - (v / world.v_0) ** 4 - (wanted / jnp.maximum(gap, 1e-3)) ** 2)
+
+
+def world(
+    acceleration: float | Array = 1.0,
+    v_ref: float | Array = 20.0,
+    noise: float | Array = 0.2,
+    v_0: float | Array = 30.0,
+    time_gap: float | Array = 1.0,
+    a: float | Array = 1.0,
+    b: float | Array = 1.5,
+    s_0: float | Array = 2.0,
+    horizon: int | Array = 1500,
+) -> FigureEight:
+    """The paper's world but for what is given; arrays with a leading axis make the whole a stack."""
+    numbers = [jnp.asarray(x, float) for x in (acceleration, v_ref, noise, v_0, time_gap, a, b, s_0)]
+    return FigureEight(*jnp.broadcast_arrays(*numbers, jnp.asarray(horizon, jnp.int32)))

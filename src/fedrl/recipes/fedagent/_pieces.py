@@ -6,18 +6,18 @@ Needs the extra `llm`, so it is imported late.
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from fedrl.agents import applications
-from fedrl.agents.episodes import Acting
-from fedrl.agents.evaluation import HOW
-from fedrl.agents.grpo.update import Grpo
-from fedrl.agents.household.generate import Size as Rooms
-from fedrl.agents.models.imitated import Settings
-from fedrl.agents.models.model import Lora
-from fedrl.agents.models.opened import Spec
-from fedrl.agents.models.pocket import Size
-from fedrl.agents.models.pocket_spec import Pocket
-from fedrl.agents.models.pretrained import FREE, SYSTEM, Pretrained, Warm
 from fedrl.experiments.recipe import RecipeError
+from fedrl.llm import applications
+from fedrl.llm.episodes import Acting
+from fedrl.llm.evaluation import HOW
+from fedrl.llm.grpo.update import Grpo
+from fedrl.llm.household.generate import Size as Rooms
+from fedrl.llm.models.behaviour_cloning import Settings
+from fedrl.llm.models.loading import Spec
+from fedrl.llm.models.model import Lora
+from fedrl.llm.models.pocket import Size
+from fedrl.llm.models.pocket_spec import Pocket
+from fedrl.llm.models.pretrained import FREE, SYSTEM, Pretrained, Warm
 from fedrl.recipes.fedagent._config import MODELS, Config
 
 DEMONSTRATIONS = {"webshop": 1000, "household": 3000}  # after which `pocket` wins some of its tasks, not all

@@ -19,7 +19,7 @@ from fedrl.cache_folder import cache_folder
 from fedrl.core.round import averaged
 from fedrl.engines.processes import processes
 from fedrl.experiments.recipe import Arm, RecipeError
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.recipes.fedagent._config import Config
 from fedrl.selection.participation import everyone, uniform
 from fedrl.types import Algorithm, Cohort, Metrics
@@ -43,8 +43,8 @@ class Study:
 
     def parts(self, seed: int = 0) -> list[np.ndarray]:
         """Each client's tasks, as places in the application's pool."""
-        from fedrl.agents.partitions import coverage, hardness, preference, sizes
-        from fedrl.agents.partitions import uniform as evenly
+        from fedrl.llm.partitions import coverage, hardness, preference, sizes
+        from fedrl.llm.partitions import uniform as evenly
 
         config, pool = self.config, len(self.application.pool)
         if config.partition == "preference":
@@ -64,7 +64,7 @@ class Study:
 
     def solved(self) -> np.ndarray:
         """Of each task of the pool, whether the labels say that a model wins it."""
-        from fedrl.agents import labels
+        from fedrl.llm import labels
 
         path = Path(self.config.labels)
         if not self.config.labels:
@@ -79,10 +79,10 @@ class Study:
         self, lists: list[np.ndarray], per_round: int, local_epochs: int, rounds: int, *, look: bool = False
     ) -> Arm:
         """`look`: every client also says how good its own model is when it has trained, for the log."""
-        from fedrl.agents.adapters import of_products
-        from fedrl.agents.evaluation import held_out, success
-        from fedrl.agents.learner import grpo
-        from fedrl.agents.tasks import federation
+        from fedrl.llm.adapters import of_products
+        from fedrl.llm.evaluation import held_out, success
+        from fedrl.llm.learner import grpo
+        from fedrl.llm.tasks import federation
 
         config, world = self.config, self.application.world
         learner = grpo(

@@ -54,7 +54,7 @@ def _measured(made: study.Study, challenge: str) -> Callable[[np.ndarray], np.nd
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
-    from fedrl.agents.partitions import figures
+    from fedrl.llm.partitions import figures
 
     drawn = []
     for challenge, pair in fig4.panels(config).items():

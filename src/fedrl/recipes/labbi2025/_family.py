@@ -11,10 +11,10 @@ from fedrl import keys
 from fedrl.algorithms.fed_q_learning import fed_q_learning
 from fedrl.algorithms.federated import Method
 from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
-from fedrl.environments import finite, grid_world, synthetic
-from fedrl.environments.finite import MDP
 from fedrl.environments.protocol import Environment
-from fedrl.environments.random_mdp import World
+from fedrl.environments.tabular import finite, grid_world, synthetic
+from fedrl.environments.tabular.finite import MDP
+from fedrl.environments.tabular.random_mdp import World
 from fedrl.experiments.recipe import RecipeError
 
 FEDPG = ("S-FedPG", "RS-FedPG", "b-RS-FedPG")

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 
 from fedrl.engines.fused import fused
-from fedrl.environments import solvers
-from fedrl.environments.random_mdp import World
+from fedrl.environments.tabular import solvers
+from fedrl.environments.tabular.random_mdp import World
+from fedrl.evaluation import exact_return
 from fedrl.experiments import judge
 from fedrl.experiments.recipe import Arm, Claim, Outcome, RecipeError
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.recipes.labbi2025 import _family as family
 from fedrl.recipes.labbi2025 import _figures
 from fedrl.recipes.labbi2025._family import FED_Q, FEDPG
-from fedrl.records.measure import exact_return
 from fedrl.theory import common_policies
 
 CLIENTS = 2  # one of each type

@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedrl.engines.fused import fused
-from fedrl.environments import solvers
-from fedrl.environments.finite import MDP
+from fedrl.environments.tabular import solvers
+from fedrl.environments.tabular.finite import MDP
+from fedrl.evaluation import exact_return
 from fedrl.experiments import judge
 from fedrl.experiments.recipe import Arm, Claim, Outcome
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.recipes.labbi2025 import _family as family
 from fedrl.recipes.labbi2025._family import FEDPG, Task
-from fedrl.records.measure import exact_return
 from fedrl.theory import common_policies
 
 ROUGHLY = 2.0  # a speed-up is "roughly" proportional to M if it is within this factor of it

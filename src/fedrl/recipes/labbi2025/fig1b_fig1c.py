@@ -1,6 +1,6 @@
 """Figures 1b and 1c of Labbi et al. 2025: the FedPG variants against Fed-Q-learning on two highly heterogeneous tasks."""
 
-from fedrl.environments import grid_world, seven_state, synthetic
+from fedrl.environments.tabular import grid_world, seven_state, synthetic
 from fedrl.experiments.recipe import Recipe
 from fedrl.recipes.labbi2025 import _gate
 from fedrl.recipes.labbi2025._gate import Instances, Settings

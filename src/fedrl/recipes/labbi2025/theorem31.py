@@ -11,15 +11,15 @@ from fedrl import keys
 from fedrl.algorithms.fed_q_learning import fed_q_learning
 from fedrl.algorithms.fedpg import s_fedpg
 from fedrl.engines.fused import fused
-from fedrl.environments import counter_examples
-from fedrl.environments.counter_examples import GAMMA
 from fedrl.experiments import judge
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.policies.softmax import softmax_table
 from fedrl.recipes.labbi2025 import _family as family
 from fedrl.recipes.labbi2025 import _figures
 from fedrl.recipes.labbi2025._family import FED_Q, FEDPG
+from fedrl.theory import counter_examples
+from fedrl.theory.counter_examples import GAMMA
 
 S_FEDPG = FEDPG[0]
 CLOSE = 0.01  # S-FedPG has reached the best stationary value if it is this share of it away at most

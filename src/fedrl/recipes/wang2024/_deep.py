@@ -12,20 +12,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
-from fedrl.algorithms.anchored import theorem_batch
 from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.federated import Method
 from fedrl.algorithms.fedhapg_m import fedhapg_m
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
+from fedrl.algorithms.momentum_anchor import theorem_batch
 from fedrl.engines.engine import Engine
-from fedrl.environments import cart_pole
+from fedrl.environments.control import cart_pole
 from fedrl.environments.protocol import Environment, Host
+from fedrl.evaluation import sampled_return
 from fedrl.experiments.recipe import Arm, Outcome, RecipeError
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.plots import style
 from fedrl.policies.mlp import mlp
 from fedrl.records import log
-from fedrl.records.measure import sampled_return
 
 SVRPG, HAPG, BASELINE = "FedSVRPG-M", "FedHAPG-M", "PAvg"
 METHODS = {SVRPG: fedsvrpg_m, HAPG: fedhapg_m}
@@ -43,25 +43,25 @@ class Task(NamedTuple):
 
 
 def _half_cheetah(gamma: float, horizon: int) -> Host:
-    from fedrl.environments.mujoco import half_cheetah
+    from fedrl.environments.control.mujoco import half_cheetah
 
     return half_cheetah(gamma, horizon)
 
 
 def _walker2d(gamma: float, horizon: int) -> Host:
-    from fedrl.environments.mujoco import walker2d
+    from fedrl.environments.control.mujoco import walker2d
 
     return walker2d(gamma, horizon)
 
 
 def _cheetah_worlds(spread: float) -> Callable:
-    from fedrl.environments.mujoco import HALF_CHEETAH, perturbed_starts
+    from fedrl.environments.control.mujoco import HALF_CHEETAH, perturbed_starts
 
     return perturbed_starts(HALF_CHEETAH, spread=spread * HALF_CHEETAH.noise)
 
 
 def _walker_worlds(spread: float) -> Callable:
-    from fedrl.environments.mujoco import WALKER2D, perturbed_starts
+    from fedrl.environments.control.mujoco import WALKER2D, perturbed_starts
 
     return perturbed_starts(WALKER2D, spread=spread * WALKER2D.noise)
 

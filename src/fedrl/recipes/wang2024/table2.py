@@ -12,13 +12,13 @@ import jax
 import numpy as np
 from jax import Array
 
-from fedrl.algorithms.anchored import theorem_batch
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
+from fedrl.algorithms.momentum_anchor import theorem_batch
 from fedrl.engines.fused import fused
-from fedrl.environments import finite, random_mdp
+from fedrl.environments.tabular import finite, random_mdp
 from fedrl.experiments import judge
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe, RecipeError
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.keys import Key
 from fedrl.plots import style
 from fedrl.policies.softmax import softmax_table

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from fedrl.engines.processes import processes
+from fedrl.evaluation import sampled_return
 from fedrl.experiments.recipe import Arm
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.recipes.xie2025 import _methods as methods
-from fedrl.records.measure import sampled_return
 
 ENTROPY_EVERY = 5  # rounds; published code
 
@@ -28,7 +28,7 @@ PAPER_SETTINGS = {"rounds": 100, "local_steps": 20, "warm_up": 50_000, "episodes
 
 def arm(config: Config, name: str) -> Arm:
     """The federation of `config.level`, its clients chosen by the method `name`."""
-    from fedrl.environments import mujoco  # an extra, which other recipes do without
+    from fedrl.environments.control import mujoco
 
     return Arm(
         methods.method(config, name, entropy_every=ENTROPY_EVERY),

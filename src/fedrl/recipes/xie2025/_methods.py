@@ -7,10 +7,10 @@ from typing import Literal
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.federated import Method
 from fedrl.experiments.recipe import RecipeError
-from fedrl.local.learner import BuildLearner
-from fedrl.local.ppo import ppo
-from fedrl.local.steps import decaying, dropping, sgd
-from fedrl.local.trust import adaptive_kl
+from fedrl.learners.learner import BuildLearner
+from fedrl.learners.optimizers import decaying, dropping, sgd
+from fedrl.learners.ppo import ppo
+from fedrl.learners.surrogates import adaptive_kl
 from fedrl.policies.mlp import gaussian_mlp
 from fedrl.selection.by_loss import gradient_norm, power_of_choice
 from fedrl.selection.candidates import uniform_of

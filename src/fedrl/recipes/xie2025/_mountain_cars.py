@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from fedrl.engines.fused import fused
-from fedrl.environments import mountain_car
+from fedrl.environments.control import mountain_car
+from fedrl.evaluation import sampled_return
 from fedrl.experiments.recipe import Arm
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.recipes.xie2025 import _methods as methods
-from fedrl.records.measure import sampled_return
 
 ENTROPY_EVERY = {"low": 10, "medium": 20, "high": 50}  # rounds; published code
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from fedrl.engines.processes import processes
+from fedrl.evaluation import sampled_return
 from fedrl.experiments.recipe import Arm, RecipeError
 from fedrl.recipes.xie2025 import _methods as methods
-from fedrl.records.measure import sampled_return
 
 NETWORKS = 10
 ENTROPY_EVERY = 20  # rounds
@@ -44,7 +44,7 @@ PAPER_SETTINGS = {"rounds": 100, "local_steps": 10, "warm_up": 50_000, "remember
 
 def arm(config: Config, name: str) -> Arm:
     """All networks, their clients chosen by the method `name`."""
-    from fedrl.environments import osm
+    from fedrl.environments.traffic import osm
 
     if not 1 <= config.clients <= NETWORKS:
         raise RecipeError(f"there are {NETWORKS} networks, got clients={config.clients}; try --set clients={NETWORKS}")
@@ -67,9 +67,9 @@ def references(config: Config) -> dict[str, float]:
 @cache
 def _earned(clients: int, horizon: int, dt: float) -> dict[str, float]:
     """Mean return of an episode on each network."""
-    from fedrl.environments.apart import Apart
-    from fedrl.environments.osm import synthetic
-    from fedrl.environments.osm.seats import Desk, Settings
+    from fedrl.environments.subprocess_env import Apart
+    from fedrl.environments.traffic.osm import synthetic
+    from fedrl.environments.traffic.osm.seats import Desk, Settings
 
     found = {}
     for name, driver in (("always accelerate", "agent"), ("SUMO drives all", "sumo")):

@@ -2,7 +2,7 @@
 
 Of Table III: m = 7, T = 1500, P = 250, gamma 0.9, clip 0.2, 4 passes over a mini-batch. What the paper does not say is ours:
 two layers of 64 tanh units for actor and critic, Adam, lambda 0.95 of GAE, observations filtered, and the settings of the
-world (`environments/figure_eight.py`). An epoch is 6 mini-batches.
+world (`environments/traffic/sumo/figure_eight.py`). An epoch is 6 mini-batches.
 """
 
 from dataclasses import dataclass
@@ -15,23 +15,23 @@ import jax.numpy as jnp
 
 from fedrl.algorithms.federated import Method
 from fedrl.algorithms.fmarl import fmarl
+from fedrl.channels.graphs import SIXTEEN_LINKS, THIRTEEN_LINKS
 from fedrl.engines.engine import Engine
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments import figure_eight
+from fedrl.environments.traffic import figure_eight
+from fedrl.evaluation import sampled_return
 from fedrl.experiments.recipe import Arm, Outcome, RecipeError
-from fedrl.federation import Federation
-from fedrl.links.graphs import SIXTEEN_LINKS, THIRTEEN_LINKS
-from fedrl.local.decay import constant as undecayed
-from fedrl.local.decay import exponential
-from fedrl.local.learner import BuildLearner
-from fedrl.local.paces import Pace, given
-from fedrl.local.ppo import ppo
-from fedrl.local.steps import constant
+from fedrl.federations.federation import Federation
+from fedrl.learners.decay import constant as undecayed
+from fedrl.learners.decay import exponential
+from fedrl.learners.learner import BuildLearner
+from fedrl.learners.local_step_counts import Pace, given
+from fedrl.learners.optimizers import constant
+from fedrl.learners.ppo import ppo
 from fedrl.policies.mlp import gaussian_mlp
 from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _references as references
-from fedrl.records.measure import sampled_return
 from fedrl.theory.utility import Row
 
 GRAPHS = {0: None, 13: THIRTEEN_LINKS, 16: SIXTEEN_LINKS}
@@ -116,8 +116,8 @@ def rounds(config: Config, tau: int) -> int:
 
 def federation(config: Config) -> Federation:
     if config.simulator == "sumo":
-        from fedrl.environments.parallel import pettingzoo
-        from fedrl.environments.traffic import FigureEight
+        from fedrl.environments.traffic.sumo import FigureEight
+        from fedrl.federations.pettingzoo_envs import pettingzoo
 
         return pettingzoo(partial(FigureEight, horizon=config.length), limit=config.length, gamma=GAMMA)
     if config.simulator != "arrays":

@@ -13,14 +13,14 @@ from typing import Any, Literal
 import numpy as np
 
 from fedrl.algorithms.fmarl import fmarl
+from fedrl.channels.graphs import path as in_a_row
 from fedrl.engines.one_at_a_time import one_at_a_time
+from fedrl.evaluation import sampled_return
 from fedrl.experiments.recipe import Arm, Claim, Outcome, RecipeError
-from fedrl.links.graphs import path as in_a_row
-from fedrl.local.learner import BuildLearner
+from fedrl.learners.learner import BuildLearner
 from fedrl.policies.mlp import gaussian_mlp
 from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _references as references
-from fedrl.records.measure import sampled_return
 
 AGENTS, GAMMA, SPEED = 5, 0.9, 25.0  # m/s that earn 1
 PAPER_SETTINGS = {"epochs": 500, "repetitions": 5, "test_every": 10}
@@ -60,10 +60,10 @@ def learner(config: Config, improve: Improve) -> BuildLearner:
 def build(config: Config, improve: Improve) -> dict[str, Arm]:
     """FIRL and FIRL_C."""
     try:
-        from fedrl.environments.traffic import Merge
+        from fedrl.environments.traffic.sumo import Merge
     except ImportError as error:
         raise RecipeError(str(error)) from error
-    from fedrl.environments.parallel import pettingzoo
+    from fedrl.federations.pettingzoo_envs import pettingzoo
 
     updates = config.epochs * config.length // config.minibatch
     if config.length % config.minibatch or updates < config.tau:

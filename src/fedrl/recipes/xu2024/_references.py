@@ -20,14 +20,14 @@ def merge(length: int) -> dict[str, float]:
 def _speeds(world: str, length: int) -> dict[str, float]:
     """Mean speeds in m/s over a few epochs in SUMO; nothing where it is not installed."""
     try:
-        from fedrl.environments import traffic
+        from fedrl.environments.traffic import sumo
     except ImportError:
         return {}
-    from fedrl.environments.apart import Apart
+    from fedrl.environments.subprocess_env import Apart
 
     found = {}
     for name, driver in (("always accelerate", "agents"), ("SUMO drives all", "sumo")):
-        env = Apart(partial(getattr(traffic, world), driver, horizon=length))
+        env = Apart(partial(getattr(sumo, world), driver, horizon=length))
         try:
             found[name] = float(np.mean([_mean_speed(env, seed) for seed in range(EPOCHS)]))
         finally:

@@ -16,14 +16,14 @@ import numpy as np
 from fedrl import keys, trees
 from fedrl.core.round import State
 from fedrl.experiments.recipe import Outcome
-from fedrl.federation import Federation
+from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.local.actor_critic_records import Memory, Theta
-from fedrl.local.learner import Learner
+from fedrl.learners.actor_critic_records import Memory, Theta
+from fedrl.learners.learner import Learner
 from fedrl.policies.filtered import Filters
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024._figure_eight import Config
-from fedrl.records import kept
+from fedrl.records import snapshots
 from fedrl.rollouts.episodes import Trajectory
 from fedrl.theory.utility import TABLE_IV
 from fedrl.trees import Tree
@@ -60,7 +60,7 @@ def norms(config: Config, arms: dict[str, Outcome], sampled: str) -> dict[str, n
     federation = eight.federation(config)
     learner = eight.learner(config, remember=1)(federation.environment)
     like = _kept(config, federation, arms[sampled].returns.shape[0])
-    rows = [tree for _, tree in kept.load(arms[sampled].folder, like)]
+    rows = [tree for _, tree in snapshots.load(arms[sampled].folder, like)]
     seen, own = (
         jax.tree.map(lambda *x: jnp.concatenate(x), *(row[name] for row in rows)) for name in ("seen", "filters")
     )
@@ -68,7 +68,7 @@ def norms(config: Config, arms: dict[str, Outcome], sampled: str) -> dict[str, n
     size = jax.jit(lambda thetas: jax.lax.map(lambda theta: trees.squared_norm(jax.grad(loss)(theta).actor), thetas))
     found = {}
     for name, outcome in arms.items():
-        trees_kept = kept.load(outcome.folder, like if name == sampled else {"theta": like["theta"]})
+        trees_kept = snapshots.load(outcome.folder, like if name == sampled else {"theta": like["theta"]})
         found[name] = np.stack([np.asarray(size(tree["theta"]), np.float64) for _, tree in trees_kept])
     return found
 

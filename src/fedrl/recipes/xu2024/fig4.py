@@ -4,8 +4,8 @@ from pathlib import Path
 
 from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fmarl import fmarl
+from fedrl.channels.delays import delayed
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
-from fedrl.links.delays import delayed
 from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024._figure_eight import PAPER_SETTINGS, Config

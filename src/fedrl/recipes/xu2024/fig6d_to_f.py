@@ -4,10 +4,10 @@ from collections.abc import Callable
 from functools import partial
 
 from fedrl.experiments.recipe import Recipe
-from fedrl.local.ppo import ppo
-from fedrl.local.steps import constant
-from fedrl.local.tac import tac
-from fedrl.local.trpo import trpo
+from fedrl.learners.optimizers import constant
+from fedrl.learners.ppo import ppo
+from fedrl.learners.tac import tac
+from fedrl.learners.trpo import trpo
 from fedrl.recipes.xu2024 import _merge as merge
 from fedrl.recipes.xu2024._merge import PAPER_SETTINGS, Config, Improve
 

@@ -1,0 +1,160 @@
+"""A federation: one environment, and for each client the parameters of its own world."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedrl import keys, trees
+from fedrl.arguments import checked_names
+from fedrl.environments.checks import warn_of_sizes
+from fedrl.environments.env_params import check_drawn, check_kind, refuse_uncalled
+from fedrl.environments.protocol import Environment, Host
+from fedrl.environments.tabular import finite
+from fedrl.keys import Key
+from fedrl.trees import Tree
+from fedrl.types import Algorithm, Client, Clients
+
+HELD = 4096  # drawn worlds of up to this many clients are kept in memory; of more, drawn anew when a client is asked
+
+
+class Profile(NamedTuple):
+    """What is known of a client besides its world."""
+
+    weight: Array  # q
+
+
+@checked_names
+@dataclass(frozen=True)
+class Federation:
+    """`worlds` is a stack of parameters with a leading client axis (the same for every seed), or a function
+    `(key, client_id, *settings) -> world` (each seed draws its own; `clients` says how many).
+
+    `settings` are numbers the drawn worlds depend on; federations that differ only in them share one compiled program.
+    """
+
+    environment: Environment | Host
+    worlds: Tree | Callable[[Key, Array], Tree]
+    clients: int | None = None
+    weight: Array | None = None  # [count] q, need not be normalised; None: all alike
+    settings: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if isinstance(self.worlds, Environment | Host):
+            raise TypeError("Federation(): environment and worlds are swapped; write Federation(environment, worlds)")
+        if not hasattr(self.environment, "gamma"):
+            raise TypeError(
+                f"environment wants an environment such as finite.environment(states=4, actions=2, gamma=0.9), got "
+                f'{self.environment!r:.60}; for a Gymnasium one write fedrl.gymnasium("CartPole-v1", clients=8)'
+            )
+        if not isinstance(self.clients, int | np.integer | None) or isinstance(self.clients, bool):
+            raise TypeError(f"clients wants a whole number, got {self.clients!r:.60}; write clients=20")
+        refuse_uncalled(self.worlds)
+        if callable(self.worlds):
+            if self.clients is None or self.clients < 1:
+                raise ValueError(
+                    f"worlds is a function, so say how many clients there are: clients=20, got {self.clients}"
+                )
+            self._check_drawn(self.worlds)
+        else:
+            self._check_stack()
+        if self.weight is not None:
+            object.__setattr__(self, "weight", finite.as_numbers("weight", self.weight))
+            weight = np.asarray(self.weight)
+            if weight.shape != (self.count,) or not np.all((weight > 0) & np.isfinite(weight)):
+                came = weight.tolist() if weight.size <= 8 else f"an array of shape {weight.shape}"
+                raise ValueError(
+                    f"weight wants {self.count} positive numbers, all finite, one a client, got {came}; mend it"
+                )
+
+    def _check_drawn(self, worlds: Callable) -> None:
+        try:
+            inspect.signature(worlds).bind("key", "client_id", *self.settings)
+        except TypeError as error:
+            raise TypeError(
+                f"worlds is called as worlds(key, client_id{', *settings' * bool(self.settings)}), but {error}; "
+                "write a function that takes these"
+            ) from error
+        world = jax.eval_shape(self.example)
+        check_kind(self.environment, world)
+        if isinstance(world, finite.MDP):
+            check_drawn(world)
+            finite.check_sizes(self.environment, world)
+
+    def _check_stack(self) -> None:
+        """Worlds given as arrays. Of finite MDPs these may be lists, and the clients' MDPs may come one by one."""
+        if isinstance(self.worlds, finite.MDP) or _are_mdps(self.worlds):
+            stack = finite.check(finite.as_stack(self.worlds))
+            check_kind(self.environment, stack)
+            finite.check_sizes(self.environment, stack)
+            warn_of_sizes(np.asarray(stack.reward))
+            object.__setattr__(self, "worlds", stack)
+        elif self.worlds is not None:
+            check_kind(self.environment, self.worlds)
+        sizes = {np.shape(x)[0] if np.ndim(x) else 0 for x in jax.tree.leaves(self.worlds)}
+        if not sizes:
+            raise TypeError(
+                f"worlds wants arrays with a leading client axis, or a function (key, client_id) -> world, "
+                f"got {self.worlds!r:.60}"
+            )
+        if len(sizes) != 1 or 0 in sizes or self.clients not in (None, *sizes):
+            raise ValueError(
+                f"worlds is a stack with leading axes {sorted(sizes)} and clients={self.clients}; "
+                "every array wants the same leading client axis"
+            )
+
+    @property
+    def count(self) -> int:
+        return self.clients or int(np.shape(jax.tree.leaves(self.worlds)[0])[0])
+
+    @property
+    def drawn(self) -> bool:
+        return callable(self.worlds)
+
+    def shared(self) -> Tree:
+        """What every seed has in common, as an argument of the compiled program."""
+        return jax.tree.map(jnp.asarray, self.settings if self.drawn else self.worlds)
+
+    def enrol(self, shared: Tree, key: Key, algorithm: Algorithm) -> Clients:
+        """The clients of the seed `key`, with what they start with."""
+        ids = jnp.arange(self.count, dtype=jnp.int32)
+        world_key = keys.of(key, "worlds")
+        worlds = self.draw(shared, world_key, ids) if self.drawn and self.count <= HELD else ()
+        kept = jax.eval_shape(algorithm.memory, jnp.int32(0), key)
+        stack = jax.vmap(lambda i: algorithm.memory(i, key))(ids) if jax.tree.leaves(kept) else kept
+        names = [exchange.name for exchange in (*algorithm.opening, *algorithm.exchanges)]
+        clients = Clients(world_key, worlds, stack, {name: jnp.zeros(ids.shape, jnp.int32) for name in names})
+        first = trees.take(self.rows(shared, clients, ids[:1]).world, jnp.int32(0))
+        return clients._replace(shared_state=algorithm.scene(first, keys.of(key, "scene")))
+
+    def draw(self, settings: Tree, world_key: Key, ids: Array) -> Tree:
+        assert callable(self.worlds)
+        world = self.worlds
+        return jax.vmap(lambda i: world(world_key, i, *settings))(ids)
+
+    def rows(self, shared: Tree, clients: Clients, ids: Array) -> Client:
+        """The clients `ids`, as a stack."""
+        if not self.drawn:
+            worlds = trees.take(shared, ids)
+        elif self.count <= HELD:
+            worlds = trees.take(clients.worlds, ids)
+        else:
+            worlds = self.draw(shared, clients.key, ids)
+        return Client(ids, worlds, Profile(self.weights(ids)), trees.take(clients.memory, ids))
+
+    def example(self) -> Tree:
+        """The world of client 0 in the federation of seed 0."""
+        shared = self.shared()
+        return trees.take(self.draw(shared, keys.of_seed(0), jnp.arange(1)) if self.drawn else shared, jnp.int32(0))
+
+    def weights(self, ids: Array) -> Array:
+        return jnp.ones(ids.shape) if self.weight is None else jnp.asarray(self.weight)[ids]
+
+
+def _are_mdps(worlds: Tree) -> bool:
+    return isinstance(worlds, list | tuple) and bool(worlds) and all(isinstance(x, finite.MDP) for x in worlds)
