@@ -56,7 +56,7 @@ class Agent:
         self.model: Model = opened(self.spec)
         self.theta: Theta = self.spec.init(of_seed(0))
         self.app: Application = WebShop(products=200, held_out=8, public=8, step_limit=step_limit).build()
-        self.optimiser = adamw(5e-4)
+        self.optimizer = adamw(5e-4)
         load(self.model, self.theta)
 
     def play(self, tasks: int, group: int) -> list[Episode]:
@@ -68,9 +68,9 @@ class Agent:
         """Every other episode is called a good one, so that there is something to learn from each."""
         judged = [episode._replace(score=float(i % 2)) for i, episode in enumerate(episodes)]
         groups = [i // group for i in range(len(judged))]
-        state = self.optimiser.init(self.theta)
+        state = self.optimizer.init(self.theta)
         shuffle = np.random.default_rng(0)
-        improve(self.model, self.theta, state, None, judged, groups, settings, self.optimiser, shuffle)
+        improve(self.model, self.theta, state, None, judged, groups, settings, self.optimizer, shuffle)
 
     def openings(self, tasks: int) -> int:
         """Tokens that a group has in common, of all groups."""
@@ -114,14 +114,14 @@ def rolling_out(agent: Agent, tasks: int, group: int, trials: int) -> tuple[list
 
     costs = in_turns({"generate": generate, "play": lambda: agent.play(tasks, group)}, trials)
     shared = whole - (group - 1) * agent.openings(tasks)
-    bare = rate("bare generate", rows * (prompt + answer), costs["generate"])
+    bare = learning_rate("bare generate", rows * (prompt + answer), costs["generate"])
     print(
         f"{rows} episodes: prompts of {prompt} tokens, answers of {answer}, {whole} in all, {shared} with openings once"
     )
     return [
         bare,
-        rate("episodes.play", whole, costs["play"], bare, ROLLING_OUT),
-        rate("  openings counted once", shared, costs["play"], bare),
+        learning_rate("episodes.play", whole, costs["play"], bare, ROLLING_OUT),
+        learning_rate("  openings counted once", shared, costs["play"], bare),
     ], episodes
 
 
@@ -141,11 +141,11 @@ def learning(agent: Agent, episodes: list[Episode], group: int, trials: int) -> 
     agent.improve(episodes[:group], group, Grpo(reward="score", beta=0.0))  # compiles the optimiser's step
     costs = in_turns({"bare": bare, "alone": ours(0.0), "held": ours(0.01)}, trials)
     tokens = int(there.sum())
-    first = rate("bare forward and backward", tokens, costs["bare"])
+    first = learning_rate("bare forward and backward", tokens, costs["bare"])
     return [
         first,
-        rate("improve", tokens, costs["alone"], first, LEARNING),
-        rate("  with the KL term, which reads all once more", tokens, costs["held"], first),
+        learning_rate("improve", tokens, costs["alone"], first, LEARNING),
+        learning_rate("  with the KL term, which reads all once more", tokens, costs["held"], first),
     ]
 
 
@@ -159,7 +159,9 @@ def batch(samples: list[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
     return ids, there
 
 
-def rate(name: str, tokens: int, spent: Cost, bare: dict[str, Any] | None = None, wanted: float | None = None) -> dict:
+def learning_rate(
+    name: str, tokens: int, spent: Cost, bare: dict[str, Any] | None = None, wanted: float | None = None
+) -> dict:
     row = {"what": name, "tokens/s": tokens / spent.seconds, "tokens/CPU s": tokens / spent.cpu, "wanted": wanted}
     if bare is not None:
         row["share"] = row["tokens/s"] / bare["tokens/s"]

@@ -31,25 +31,27 @@ OURS, SUMO = "fedrl, arrays", "libsumo"
 
 def with_arrays(simulations: int, steps: int) -> Callable[[int], int]:
     """A turn: so many steps of all simulations, from where the last turn left them. Epochs that end begin anew."""
-    env, world = figure_eight.environment(), figure_eight.world()
+    env, env_params = figure_eight.environment(), figure_eight.params()
 
     def step(state: Any, key: Array) -> tuple[Any, Array]:
         action = jax.random.uniform(keys.of(key, "act"), (simulations, env.agents, 1), minval=-1.0)
         noise = env.noise(keys.of(key, "move"), (simulations,))
 
         def one(state: Any, action: Array, noise: Array) -> tuple[Any, Array]:
-            after = env.step(world, state, action, noise)
-            seen = jnp.sum(env.observe(world, after.state)) + jnp.sum(after.reward)
-            return trees.where(after.done | after.cut, env.reset(world, noise), after.state), seen
+            after = env.step(env_params, state, action, noise)
+            trajectory = jnp.sum(env.observe(env_params, after.state)) + jnp.sum(after.reward)
+            return trees.where(
+                after.terminated | after.truncated, env.reset(env_params, noise), after.state
+            ), trajectory
 
-        state, seen = jax.vmap(one)(state, action, noise)
-        return state, jnp.sum(seen)
+        state, trajectory = jax.vmap(one)(state, action, noise)
+        return state, jnp.sum(trajectory)
 
     @jax.jit
     def play(state: Any, key: Array) -> tuple[Any, Array]:
         return jax.lax.scan(step, state, jax.vmap(lambda t: keys.of(key, t))(jnp.arange(steps)))
 
-    first = env.reset(world, jnp.zeros(0))
+    first = env.reset(env_params, jnp.zeros(0))
     kept = [jax.tree.map(lambda x: jnp.broadcast_to(x[None], (simulations, *x.shape)), first)]
 
     def turn(number: int) -> int:
@@ -67,7 +69,7 @@ def with_sumo(steps: int) -> Callable[[int], int]:
         actions = np.random.default_rng(number).uniform(-1.0, 1.0, (steps, len(env.possible_agents)))
         env.begin(number)
         for action in actions:
-            if (outcome := env.advance(action)).crash or outcome.cut:
+            if (outcome := env.advance(action)).crash or outcome.truncated:
                 env.begin(number)
         return steps
 
@@ -80,7 +82,7 @@ def seconds(turn: Callable[[int], int], number: int) -> tuple[int, np.ndarray]:
     return turn(number), np.array([time.perf_counter(), time.process_time()]) - began
 
 
-def measure(simulations: int, steps: int, repetitions: int, sumo_steps: int) -> dict[str, Any]:
+def evaluate(simulations: int, steps: int, repetitions: int, sumo_steps: int) -> dict[str, Any]:
     turns = {OURS: with_arrays(simulations, steps), SUMO: with_sumo(sumo_steps)}
     compiling = {name: seconds(turn, 0)[1][0] for name, turn in turns.items()}
     rates: dict[str, list[np.ndarray]] = {name: [] for name in turns}
@@ -93,17 +95,19 @@ def measure(simulations: int, steps: int, repetitions: int, sumo_steps: int) -> 
         "simulations": simulations,
         "cores": os.cpu_count(),
         "first turn, seconds": compiling,
-        "steps per second": {name: float(np.median(rate, axis=0)[0]) for name, rate in rates.items()},
-        "steps per CPU second": {name: float(np.median(rate, axis=0)[1]) for name, rate in rates.items()},
+        "steps per second": {name: float(np.median(learning_rate, axis=0)[0]) for name, learning_rate in rates.items()},
+        "steps per CPU second": {
+            name: float(np.median(learning_rate, axis=0)[1]) for name, learning_rate in rates.items()
+        },
         "ratio": {"by the clock": float(clock), "by CPU time": float(cpu)},
     }
 
 
 def show(found: dict[str, Any]) -> None:
     print(f"{'':15}{'steps/s':>12}{'steps/CPU s':>13}{'first turn s':>14}")
-    for name, rate in found["steps per second"].items():
+    for name, learning_rate in found["steps per second"].items():
         first = found["first turn, seconds"][name]
-        print(f"{name:15}{rate:12,.0f}{found['steps per CPU second'][name]:13,.0f}{first:14.2f}")
+        print(f"{name:15}{learning_rate:12,.0f}{found['steps per CPU second'][name]:13,.0f}{first:14.2f}")
     clock, cpu = found["ratio"].values()
     met = "met" if min(clock, cpu) >= AIM else "missed"
     print(
@@ -121,7 +125,7 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--json", metavar="FILE")
     args = parse(parser, simulations=4, steps=5, repetitions=1, sumo_steps=5)
-    found = measure(args.simulations, args.steps, args.repetitions, args.sumo_steps)
+    found = evaluate(args.simulations, args.steps, args.repetitions, args.sumo_steps)
     show(found)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:

@@ -35,7 +35,9 @@ def build(config: fig2.Config, name: str, *, only_look: bool = False) -> Play:
     algorithm = arm.method(arm.federation)
     if only_look:
         algorithm = algorithm._replace(exchanges=algorithm.exchanges[:1])
-    return fused("vmap")(algorithm, arm.federation, arm.measure(algorithm, arm.federation), 1_000 if only_look else 1)
+    return fused("vmap")(
+        algorithm, arm.federation, arm.evaluation(algorithm, arm.federation), 1_000 if only_look else 1
+    )
 
 
 def timed(function: Callable, *args: Any) -> tuple[Any, float]:
@@ -48,7 +50,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=12)
     args = parse(parser, rounds=1)
-    rounds, config = args.rounds, replace(fig2.Config(), every=1, fedavg_rate=1e-3, **SMALLEST if args.smallest else {})
+    rounds, config = (
+        args.rounds,
+        replace(fig2.Config(), eval_every=1, fedavg_learning_rate=1e-3, **SMALLEST if args.smallest else {}),
+    )
     plays = {FEDPOHCS: build(config, FEDPOHCS), FEDAVG: build(config, FEDAVG)}
     look = build(config, FEDPOHCS, only_look=True)
     states = {name: play.init([0])[0] for name, play in plays.items()}

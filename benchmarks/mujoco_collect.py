@@ -19,8 +19,8 @@ from arguments import parse
 from mujoco import rollout as bare_rollout
 
 from fedrl import keys
-from fedrl.environments.control import mujoco as worlds
-from fedrl.environments.control.mujoco_tasks import HALF_CHEETAH, world
+from fedrl.environments.control.mujoco import half_cheetah
+from fedrl.environments.control.mujoco_tasks import HALF_CHEETAH, params
 from fedrl.federations.federation import Federation
 from fedrl.learners.ppo import ppo
 from fedrl.types import Client
@@ -51,9 +51,9 @@ class Ours:
 
     def __init__(self, steps: int) -> None:
         self.steps = COPIES * steps
-        federation = Federation(worlds.half_cheetah(), jax.tree.map(lambda x: np.asarray(x)[None], world(HALF_CHEETAH)))
+        federation = Federation(half_cheetah(), jax.tree.map(lambda x: np.asarray(x)[None], params(HALF_CHEETAH)))
         learner = ppo(
-            steps=self.steps, copies=COPIES, epochs=EPOCHS, minibatch=MINIBATCH,
+            steps=self.steps, num_envs=COPIES, epochs=EPOCHS, minibatch=MINIBATCH,
             critic_epochs=EPOCHS, critic_minibatch=MINIBATCH,
         )(federation.environment)  # fmt: skip
         self.local, key = learner.local, keys.of_seed(0)
@@ -63,19 +63,19 @@ class Ours:
         self.state, self.round = start._replace(message=()), message.round
         self.learn = jax.jit(self._learn)
 
-    def _learn(self, local, seen, key):
+    def _learn(self, local, trajectory, key):
         message = type("Message", (), {"theta": local.theta, "round": jax.numpy.int32(0)})
-        _, after = self.local.estimate(local._replace(message=message), seen, self.client, key)
+        _, after = self.local.estimate(local._replace(message=message), trajectory, self.client, key)
         return after._replace(message=())
 
     def trial(self, number: int) -> tuple[float, float]:
         """Steps per second of the roll-out, and of roll-out and learning together."""
         key, before = keys.of(keys.of_seed(1), number), time.perf_counter()
-        seen = self.local.sample(self.state, self.client, key)
+        trajectory = self.local.sample(self.state, self.client, key)
         acted = time.perf_counter()
-        self.state = jax.block_until_ready(self.learn(self.state, seen, key))
-        done = time.perf_counter()
-        return self.steps / (acted - before), self.steps / (done - before)
+        self.state = jax.block_until_ready(self.learn(self.state, trajectory, key))
+        terminated = time.perf_counter()
+        return self.steps / (acted - before), self.steps / (terminated - before)
 
 
 class Theirs:
@@ -95,8 +95,8 @@ class Theirs:
         model.collect_rollouts(model.env, callback, model.rollout_buffer, n_rollout_steps=self.rows)
         acted = time.perf_counter()
         model.train()
-        done = time.perf_counter()
-        return self.steps / (acted - before), self.steps / (done - before)
+        terminated = time.perf_counter()
+        return self.steps / (acted - before), self.steps / (terminated - before)
 
 
 OURS, THEIRS = ("bare", "fedrl collecting", "fedrl training"), ("SB3 collecting", "SB3 training")

@@ -61,7 +61,7 @@ def times(execute: Executor, exchange: Exchange, megabytes: float, rounds: int) 
     return np.array(took[5:])
 
 
-def measure(megabytes: float, rounds: int) -> dict[str, Any]:
+def evaluate(megabytes: float, rounds: int) -> dict[str, Any]:
     exchange, found = echo(), {}
     pools = {"processes": lambda: processes._pool(2), "ray": lambda: ray_cluster._pool(None, 2)}
     for name, pool in pools.items():
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--json", metavar="FILE")
     args = parse(parser, megabytes=0.01, rounds=1)
-    found = measure(args.megabytes, args.rounds)
+    found = evaluate(args.megabytes, args.rounds)
     for name, took in found["milliseconds"].items():
         print(
             f"{name:10} median {took['median']:6.1f} ms, 90 of 100 within {took['90 of 100']:6.1f} ms (aim {AIM:.0f})"

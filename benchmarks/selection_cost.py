@@ -37,16 +37,16 @@ def trajectories(count: int) -> Trajectory:
     ids = np.stack([np.append(np.arange(STATES), random.integers(0, STATES, twice)) for _ in range(count)])
     ids = random.permuted(ids, axis=1).reshape(count, ROWS, STEPS)
     obs = (ROUNDING * np.stack([ids % 100 - 50, ids // 100 - 40], axis=-1)).astype(np.float32)
-    done = random.random(ids.shape) < 1 / 500
-    cut = np.zeros(ids.shape, bool)
-    cut[..., -1] = True
+    terminated = random.random(ids.shape) < 1 / 500
+    truncated = np.zeros(ids.shape, bool)
+    truncated[..., -1] = True
     return Trajectory(
         obs=obs,
         choice=(ROUNDING * (random.integers(0, ACTIONS, (*ids.shape, 1)) - ACTIONS // 2)).astype(np.float32),
         reward=random.random(ids.shape).astype(np.float32),
         alive=np.ones(ids.shape, bool),
-        done=done,
-        cut=cut & ~done,
+        terminated=terminated,
+        truncated=truncated & ~terminated,
         after=np.roll(obs, -1, axis=2),
     )
 
@@ -71,7 +71,7 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE")
     args = parse(parser, candidates=2, sweeps=1, repetitions=1)
     environment = mountain_car.environment()
-    learner = ppo(steps=8 * STEPS, copies=8, remember=ROWS // 8, warm_up=ROWS * STEPS)(environment)
+    learner = ppo(steps=8 * STEPS, num_envs=8, remember=ROWS // 8, warm_up=ROWS * STEPS)(environment)
     theta = learner.init(of_seed(0))
     memory = learner.memory(jnp.int32(0), of_seed(0))
     learner = learner._replace(

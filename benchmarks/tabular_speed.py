@@ -69,7 +69,7 @@ def with_fedrl(task: Task, over: str) -> tuple[Contestant, Worlds, Callable[[], 
     algorithm = method(federation)
     play = fused(over)(algorithm, federation, exact_return()(algorithm, federation), task.rounds)
     starting, (first, _) = _seconds(lambda: jax.block_until_ready(play.init(list(range(task.seeds)))))
-    worlds = jax.tree.map(np.asarray, first.clients.worlds)
+    env_params = jax.tree.map(np.asarray, first.clients.env_params)
 
     def run(repetition: int, rounds: int = task.rounds) -> np.ndarray:
         # Other rounds are other randomness: the worlds stay as they are.
@@ -80,25 +80,25 @@ def with_fedrl(task: Task, over: str) -> tuple[Contestant, Worlds, Callable[[], 
             done += count
         return np.asarray(jax.block_until_ready(state).server.theta)
 
-    ready = Worlds(np.cumsum(worlds.kernel, -1), worlds.reward, np.cumsum(worlds.start, -1))
+    ready = Worlds(np.cumsum(env_params.kernel, -1), env_params.reward, np.cumsum(env_params.start, -1))
     return run, ready, lambda: starting + _seconds(lambda: run(0, 1))[0]
 
 
-def with_numba(task: Task, worlds: Worlds) -> Contestant:
+def with_numba(task: Task, env_params: Worlds) -> Contestant:
     from tabular_numba import play_seeds
 
     settings = (task.local_steps, task.horizon, task.beta, task.eta, task.gamma)
-    worlds = Worlds(*(x[: task.seeds].astype(np.float64) for x in worlds))
+    env_params = Worlds(*(x[: task.seeds].astype(np.float64) for x in env_params))
 
     def run(repetition: int) -> np.ndarray:
         theta = np.zeros((task.seeds, task.states, task.actions))
-        play_seeds(repetition * task.seeds, *worlds, task.rounds, *settings, theta)
+        play_seeds(repetition * task.seeds, *env_params, task.rounds, *settings, theta)
         return theta
 
     return run
 
 
-def with_numpy(task: Task, worlds: Worlds) -> Contestant:
+def with_numpy(task: Task, env_params: Worlds) -> Contestant:
     """As a paper's author would write it: loops over rounds, clients, steps and time; arrays for the tables."""
 
     def softmax(theta: np.ndarray) -> np.ndarray:
@@ -119,7 +119,11 @@ def with_numpy(task: Task, worlds: Worlds) -> Contestant:
             moved = []
             pi_prev = softmax(theta_prev)
             for c in range(task.clients):
-                kernel, reward, start = worlds.kernel[seed, c], worlds.reward[seed, c], worlds.start[seed, c]
+                kernel, reward, start = (
+                    env_params.kernel[seed, c],
+                    env_params.reward[seed, c],
+                    env_params.start[seed, c],
+                )
                 local = theta.copy()
                 for _ in range(task.local_steps):
                     pi = softmax(local)
@@ -144,16 +148,16 @@ def with_numpy(task: Task, worlds: Worlds) -> Contestant:
     return lambda repetition: np.stack([one(s, np.random.default_rng((repetition, s))) for s in range(task.seeds)])
 
 
-def returns(theta: np.ndarray, worlds: Worlds, gamma: float) -> np.ndarray:
+def returns(theta: np.ndarray, env_params: Worlds, gamma: float) -> np.ndarray:
     """Exact discounted return of each seed's policy, averaged over its clients."""
     theta = theta.astype(np.float64)
     pi = np.exp(theta - theta.max(-1, keepdims=True))
     pi /= pi.sum(-1, keepdims=True)
     count = len(theta)
-    kernel = np.diff(worlds.kernel[:count].astype(np.float64), axis=-1, prepend=0.0)
-    start = np.diff(worlds.start[:count].astype(np.float64), axis=-1, prepend=0.0)
+    kernel = np.diff(env_params.kernel[:count].astype(np.float64), axis=-1, prepend=0.0)
+    start = np.diff(env_params.start[:count].astype(np.float64), axis=-1, prepend=0.0)
     chain = np.einsum("nsa,ncsat->ncst", pi, kernel)
-    reward = np.einsum("nsa,ncsa->ncs", pi, worlds.reward[:count].astype(np.float64))
+    reward = np.einsum("nsa,ncsa->ncs", pi, env_params.reward[:count].astype(np.float64))
     v = np.linalg.solve(np.eye(theta.shape[1]) - gamma * chain, reward[..., None])[..., 0]
     return np.einsum("ncs,ncs->nc", start, v).mean(axis=1)
 
@@ -165,19 +169,19 @@ def _seconds(call: Callable[[], Any]) -> tuple[np.ndarray, Any]:
     return np.array([time.perf_counter(), time.process_time()]) - began, result
 
 
-def measure(task: Task, numpy_seeds: int, map_seeds: int, repetitions: int) -> dict[str, Any]:
+def evaluate(task: Task, numpy_seeds: int, map_seeds: int, repetitions: int) -> dict[str, Any]:
     few, single = task._replace(seeds=numpy_seeds), task._replace(seeds=map_seeds)
-    fast, worlds, compile_fast = with_fedrl(task, "vmap")
+    fast, env_params, compile_fast = with_fedrl(task, "vmap")
     exact, _, compile_exact = with_fedrl(single, "map")
     contestants = {
         "fedrl vmap": (task, fast),
         "fedrl map": (single, exact),
-        "NumPy": (few, with_numpy(few, worlds)),
+        "NumPy": (few, with_numpy(few, env_params)),
     }
     compiling = {"fedrl vmap": compile_fast(), "fedrl map": compile_exact()}
     if find_spec("numba"):
-        contestants["numba"] = task, with_numba(task, worlds)
-        compiling["numba"] = _seconds(lambda: with_numba(task._replace(rounds=1), worlds)(0))[0]
+        contestants["numba"] = task, with_numba(task, env_params)
+        compiling["numba"] = _seconds(lambda: with_numba(task._replace(rounds=1), env_params)(0))[0]
     else:
         print("skipped: numba is not installed; pip install 'fedrl[bench]'")
     rates: dict[str, list[np.ndarray]] = {name: [] for name in contestants}
@@ -186,13 +190,13 @@ def measure(task: Task, numpy_seeds: int, map_seeds: int, repetitions: int) -> d
         for name, (size, contestant) in contestants.items():
             took, theta = _seconds(lambda run=contestant, repetition=repetition: run(repetition))
             rates[name].append(size.env_steps / took)
-            final[name].append(returns(theta, worlds, task.gamma))
-    before = returns(np.zeros((task.seeds, task.states, task.actions)), worlds, task.gamma)
+            final[name].append(returns(theta, env_params, task.gamma))
+    before = returns(np.zeros((task.seeds, task.states, task.actions)), env_params, task.gamma)
     return {
         "task": task._asdict(),
         "cores": os.cpu_count(),
-        "steps per second": {name: np.median(rate, axis=0)[0] for name, rate in rates.items()},
-        "steps per CPU second": {name: np.median(rate, axis=0)[1] for name, rate in rates.items()},
+        "steps per second": {name: np.median(learning_rate, axis=0)[0] for name, learning_rate in rates.items()},
+        "steps per CPU second": {name: np.median(learning_rate, axis=0)[1] for name, learning_rate in rates.items()},
         "compile CPU seconds": {name: seconds[1] for name, seconds in compiling.items()},
         "ratio": {other: _ratio(rates["fedrl vmap"], rates[other]) for other in AIMS if other in contestants},
         "learnt": {name: _gain(np.array(final[name]), np.array(final["fedrl vmap"]), before) for name in contestants},
@@ -225,10 +229,10 @@ def show(found: dict[str, Any]) -> None:
     print(
         f"{'':12}{'steps/s':>12}{'steps/CPU s':>13}{'compile s':>11}{'seeds':>7}{'return':>9}{'gain':>8}  minus fedrl (z)"
     )
-    for name, rate in found["steps per second"].items():
+    for name, learning_rate in found["steps per second"].items():
         x = learnt[name]
         print(
-            f"{name:12}{rate:12,.0f}{cpu[name]:13,.0f}{compiling.get(name, 0):11.2f}{x['seeds']:7}{x['return']:9.4f}"
+            f"{name:12}{learning_rate:12,.0f}{cpu[name]:13,.0f}{compiling.get(name, 0):11.2f}{x['seeds']:7}{x['return']:9.4f}"
             f"{x['gain']:8.4f}  {x['difference']:+.4f} ± {x['standard error']:.4f} ({x['z']:+.1f})"
         )
     for other, ratio in found["ratio"].items():
@@ -249,7 +253,7 @@ def main() -> None:
     parser.add_argument("--json", metavar="FILE")
     args = parse(parser, seeds=1, rounds=1, clients=2, numpy_seeds=1, map_seeds=1, repetitions=2)
     task = Task(seeds=args.seeds, rounds=args.rounds, clients=args.clients)
-    found = measure(task, min(args.numpy_seeds, args.seeds), min(args.map_seeds, args.seeds), args.repetitions)
+    found = evaluate(task, min(args.numpy_seeds, args.seeds), min(args.map_seeds, args.seeds), args.repetitions)
     show(found)
     if args.json:
         with open(args.json, "w", encoding="utf-8") as file:

@@ -24,18 +24,18 @@ from fedrl.training import train
 from fedrl.types import Client
 
 STEPS, COPIES, GAMMA, LAM = 32, 2, 0.9, 0.8
-CART = cart_pole.environment(GAMMA, limit=7)
+CART = cart_pole.environment(GAMMA, max_episode_steps=7)
 POLES = Federation(CART, cart_pole.evenly(3, "force", 60.0, 70.0))  # some fall before their seven steps are over
-CARS = Federation(mountain_car.environment(GAMMA, limit=20), mountain_car.shifts("low", 3))
+CARS = Federation(mountain_car.environment(GAMMA, max_episode_steps=20), mountain_car.shifts("low", 3))
 LOOK = sampled_return(1, horizon=5)
 TINY = {
     "policy": mlp(8, last=0.1),
     "value": (8,),
     "steps": STEPS,
-    "copies": COPIES,
+    "num_envs": COPIES,
     "critic_epochs": 2,
     "critic_minibatch": 16,
-    "lam": LAM,
+    "gae_lambda": LAM,
 }
 PASSES = {"epochs": 2, "minibatch": 16}
 UNFILTERED = {"filter_observations": False, "filter_rewards": False}
@@ -43,8 +43,8 @@ ONE_STEP = {  # a plain gradient step on the whole batch, 0.1 long and halved ev
     "epochs": 1,
     "minibatch": STEPS,
     "critic_epochs": 0,
-    "optimiser": sgd(0.0),
-    "rate": decaying(0.1, decay=0.5),
+    "optimizer": sgd(0.0),
+    "learning_rate": decaying(0.1, decay=0.5),
 }
 
 
@@ -54,12 +54,14 @@ class Bench:
     def __init__(self, learner: BuildLearner, where: Federation = POLES):
         self.learner = learner(where.environment)
         key = jax.random.key(1)
-        world = jax.tree.map(lambda x: x[0], where.worlds)
+        env_params = jax.tree.map(lambda x: x[0], where.env_params)
         memory = self.learner.memory(jnp.int32(0), key)
-        self.client = Client(jnp.int32(0), world, Profile(jnp.ones(())), memory)
+        self.client = Client(jnp.int32(0), env_params, Profile(jnp.ones(())), memory)
         self.theta = self.learner.init(key)
         self.act = jax.jit(self.learner.local.sample)
-        self.learn = jax.jit(lambda local, seen, key: learn(self.learner.local, local, seen, self.client, key))
+        self.learn = jax.jit(
+            lambda local, trajectory, key: learn(self.learner.local, local, trajectory, self.client, key)
+        )
 
     def begin(self, round: int = 0) -> Iterate:
         message = Model(self.theta, jnp.int32(round))
@@ -67,8 +69,8 @@ class Bench:
 
     def iterate(self, local: Iterate, number: int = 0) -> tuple[Trajectory, Iterate]:
         key = keys.of(jax.random.key(3), "step", number)
-        seen = self.act(local, self.client, key)
-        return seen, self.learn(local, seen, key)
+        trajectory = self.act(local, self.client, key)
+        return trajectory, self.learn(local, trajectory, key)
 
 
 def same(a, b) -> bool:
@@ -81,29 +83,31 @@ def forward(layers, x: np.ndarray) -> np.ndarray:
     return np.tanh(x @ first + bias) @ last + offset
 
 
-def advantages(seen: Trajectory, critic, *, bootstrap: bool = True) -> np.ndarray:
+def advantages(trajectory: Trajectory, critic, *, bootstrap: bool = True) -> np.ndarray:
     """GAE by its definition, step by step, then standardised; [copies * steps]."""
-    seen = jax.tree.map(np.asarray, seen)
-    value, later = (forward(critic, x.astype(np.float64))[..., 0] / (1 - GAMMA) for x in (seen.obs, seen.after))
-    found = np.zeros(seen.reward.shape)
+    trajectory = jax.tree.map(np.asarray, trajectory)
+    value, later = (
+        forward(critic, x.astype(np.float64))[..., 0] / (1 - GAMMA) for x in (trajectory.obs, trajectory.after)
+    )
+    found = np.zeros(trajectory.reward.shape)
     for row in range(found.shape[0]):
         following = 0.0
         for t in reversed(range(found.shape[1])):
-            done, cut = seen.done[row, t], seen.cut[row, t]
-            worth = 0.0 if done or (cut and not bootstrap) else later[row, t]
-            delta = seen.reward[row, t] + GAMMA * worth - value[row, t]
-            following = delta + (0.0 if done or cut else GAMMA * LAM * following)
+            terminated, truncated = trajectory.terminated[row, t], trajectory.truncated[row, t]
+            worth = 0.0 if terminated or (truncated and not bootstrap) else later[row, t]
+            delta = trajectory.reward[row, t] + GAMMA * worth - value[row, t]
+            following = delta + (0.0 if terminated or truncated else GAMMA * LAM * following)
             found[row, t] = following
     return ((found - found.mean()) / found.std()).ravel()
 
 
 def goes_along_the_gradient(bench: Bench, bonus: Callable, *, bootstrap: bool = True) -> None:
     """With the settings ONE_STEP: of mean(A log pi) + bonus, a function of the log-probabilities [rows, actions]."""
-    seen, after = bench.iterate(bench.begin())
-    assert bool((seen.done & seen.alive).any())
-    assert bool(seen.cut[:, :-1].any())
-    advantage = jnp.asarray(advantages(seen, bench.theta.critic, bootstrap=bootstrap), jnp.float32)
-    obs, choice = seen.obs.reshape(-1, 4), seen.choice.reshape(-1)
+    trajectory, after = bench.iterate(bench.begin())
+    assert bool((trajectory.terminated & trajectory.alive).any())
+    assert bool(trajectory.truncated[:, :-1].any())
+    advantage = jnp.asarray(advantages(trajectory, bench.theta.critic, bootstrap=bootstrap), jnp.float32)
+    obs, choice = trajectory.obs.reshape(-1, 4), trajectory.choice.reshape(-1)
 
     def gain(actor):
         (kernel, bias), (last, offset) = actor
@@ -112,12 +116,12 @@ def goes_along_the_gradient(bench: Bench, bonus: Callable, *, bootstrap: bool = 
         return jnp.mean(advantage * taken) + bonus(log_pi)
 
     gradient = jax.grad(gain)(bench.theta.actor)
-    third = bench.learn(bench.begin(round=3), seen, keys.of(jax.random.key(3), "step", 0))
-    for local, rate in ((after, 0.1), (third, 0.0125)):
+    third = bench.learn(bench.begin(round=3), trajectory, keys.of(jax.random.key(3), "step", 0))
+    for local, learning_rate in ((after, 0.1), (third, 0.0125)):
         for moved, old, slope in zip(
             *map(jax.tree.leaves, (local.theta.actor, bench.theta.actor, gradient)), strict=True
         ):
-            np.testing.assert_allclose(moved - old, rate * slope, rtol=1e-3, atol=2e-7)
+            np.testing.assert_allclose(moved - old, learning_rate * slope, rtol=1e-3, atol=2e-7)
     assert max(float(jnp.abs(x).max()) for x in jax.tree.leaves(gradient)) > 0.01
     assert same(after.theta.critic, bench.theta.critic)
 
@@ -134,10 +138,18 @@ def return_after(rounds: int, learner: Callable[..., BuildLearner], **settings) 
 
     It is the same, and so is theta to the bit, one at a time and in one program.
     """
-    where = Federation(cart_pole.environment(limit=200), cart_pole.start_ranges(2, 0.05, 0.05))
-    builds = learner(policy=mlp(16, last=0.01), value=(16,), steps=512, copies=4, filter_rewards=False, **settings)
+    where = Federation(cart_pole.environment(max_episode_steps=200), cart_pole.start_ranges(2, 0.05, 0.05))
+    builds = learner(policy=mlp(16, last=0.01), value=(16,), steps=512, num_envs=4, filter_rewards=False, **settings)
     alone, together = (
-        train(fedavg(builds), where, rounds=rounds, seeds=2, engine=engine, measure=sampled_return(5), every=rounds)
+        train(
+            fedavg(builds),
+            where,
+            rounds=rounds,
+            seeds=2,
+            engine=engine,
+            evaluation=sampled_return(5),
+            eval_every=rounds,
+        )
         for engine in (one_at_a_time(), fused("map"))
     )
     assert same((alone.theta, alone.returns), (together.theta, together.returns))

@@ -8,7 +8,7 @@ import gymnasium as gym
 import jax
 import numpy as np
 
-from fedrl.evaluation import Measure
+from fedrl.evaluation import Evaluation
 from fedrl.federations.federation import Federation
 from fedrl.federations.gymnasium_envs import gymnasium
 
@@ -16,11 +16,17 @@ SEEDS = [5, 6]
 
 
 def end_state(
-    method, engine, federation: Federation, measure: Measure, *, rounds: int = 6, before: Callable[[int], None] = id
+    method,
+    engine,
+    federation: Federation,
+    evaluation: Evaluation,
+    *,
+    rounds: int = 6,
+    before: Callable[[int], None] = id,
 ) -> list[bytes]:
     """All that a run of two seeds, measured every other round, ends with; `before(round)` is called as it goes."""
     algorithm = method(federation)
-    play = engine(algorithm, federation, measure(algorithm, federation), 2)
+    play = engine(algorithm, federation, evaluation(algorithm, federation), 2)
     state, metrics = play.init(SEEDS)
     logs = [metrics]
     for number in range(rounds):
@@ -39,7 +45,9 @@ def _bytes(leaf: Any) -> bytes:
 def frozen_lakes(clients: int, make_env: Callable[[int], gym.Env] | None = None) -> Federation:
     """Gymnasium's FrozenLake, on a slope that differs from client to client."""
     return gymnasium(
-        make_env or (lambda client: gym.make("FrozenLake-v1", success_rate=0.9 - 0.2 * client)), clients, limit=12
+        make_env or (lambda client: gym.make("FrozenLake-v1", success_rate=0.9 - 0.2 * client)),
+        clients,
+        max_episode_steps=12,
     )
 
 

@@ -9,7 +9,7 @@ from jax import Array
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.federated import Method, training, with_training
 from fedrl.federations.federation import Federation
-from fedrl.learners.gradient_steps import Direction, steps_along
+from fedrl.learners.gradient_steps import Direction, gradient_learner
 from fedrl.types import Algorithm, Client, Cohort, Policy
 
 BAD = 2  # the client that fails
@@ -20,12 +20,12 @@ def toward_rewards(environment: Any, policy: Policy) -> Direction:
     """Every client pulls the table of parameters towards its own rewards; compiles at once."""
     return Direction(
         sample=lambda theta, message, client, key: (),
-        learn=lambda theta, message, seen, client, key: (client.world.reward - theta, jnp.int32(STEPS)),
+        learn=lambda theta, message, seen, client, key: (client.env_params.reward - theta, jnp.int32(STEPS)),
         most_env_steps=STEPS,
     )
 
 
-SMALL = fedavg(steps_along(toward_rewards, eta=0.3, local_steps=2))
+SMALL = fedavg(gradient_learner(toward_rewards, eta=0.3, local_steps=2))
 
 
 def scaled(factor: float, clients: tuple[int, ...] = (BAD,), method: Method = SMALL) -> Method:

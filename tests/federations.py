@@ -10,14 +10,14 @@ from fedrl.federations.federation import Federation
 from fedrl.keys import of_seed
 
 
-def random_worlds(clients: int, *, states: int = 4, actions: int = 3, kappa: float = 0.7, seed: int = 0) -> MDP:
-    world = random_mdp.dense(states, actions, kappa)
-    return jax.vmap(lambda i: world(of_seed(seed), i))(jnp.arange(clients))
+def random_mdps(clients: int, *, states: int = 4, actions: int = 3, kappa: float = 0.7, seed: int = 0) -> MDP:
+    draw = random_mdp.dense(states, actions, kappa)
+    return jax.vmap(lambda i: draw(of_seed(seed), i))(jnp.arange(clients))
 
 
 def federation(clients: int, *, states: int = 4, actions: int = 3, gamma: float = 0.8, **options) -> Federation:
     return Federation(
-        environment(states, actions, gamma), random_worlds(clients, states=states, actions=actions), **options
+        environment(states, actions, gamma), random_mdps(clients, states=states, actions=actions), **options
     )
 
 

@@ -18,24 +18,24 @@ class Herd(NamedTuple):
     steps: Array
 
 
-def herd(limit: int = 12) -> Federation:
-    """An epoch is over when somebody has gone further than 3, and cut after `limit` steps."""
+def herd(max_episode_steps: int = 12) -> Federation:
+    """An epoch is over when somebody has gone further than 3, and cut after `max_episode_steps` steps."""
 
-    def step(world: Array, state: Herd, action: Array, noise: Array) -> Step:
+    def step(env_params: Array, state: Herd, action: Array, noise: Array) -> Step:
         x, steps = state.x + 0.1 * action[:, 0] + 0.01 * noise, state.steps + 1
         reward = jnp.broadcast_to(-jnp.mean((x - jnp.mean(x)) ** 2), (AGENTS,))
-        return Step(Herd(x, steps), reward, jnp.any(jnp.abs(x) > 3.0), steps >= limit)
+        return Step(Herd(x, steps), reward, jnp.any(jnp.abs(x) > 3.0), steps >= max_episode_steps)
 
     environment = Environment(
-        prepare=lambda world: world,
-        reset=lambda world, noise: Herd(noise, jnp.int32(0)),
+        prepare=lambda env_params: env_params,
+        reset=lambda env_params, noise: Herd(noise, jnp.int32(0)),
         step=step,
-        observe=lambda world, state: jnp.stack([state.x, jnp.roll(state.x, 1)], axis=-1),
+        observe=lambda env_params, state: jnp.stack([state.x, jnp.roll(state.x, 1)], axis=-1),
         noise=lambda key, shape: jax.random.normal(key, (*shape, AGENTS)),
         observations=Box((2,), (-9.0,) * 2, (9.0,) * 2),
         actions=Box((1,), (-1.0,), (1.0,)),
         gamma=0.9,
-        limit=limit,
+        max_episode_steps=max_episode_steps,
         agents=AGENTS,
     )
     return Federation(environment, np.zeros(AGENTS, np.float32))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import jax
 import numpy as np
 import pytest
-from federations import environment, federation, random_worlds
+from federations import environment, federation, random_mdps
 
 import fedrl
 from fedrl.algorithms.fedavg import pavg
@@ -16,7 +16,7 @@ from fedrl.environments.tabular.finite import MDP
 Mistakes = dict[str, tuple[Callable[[], object], str]]
 
 STEPS = {"eta": 0.1, "local_steps": 2, "horizon": 8}
-MDPS = random_worlds(3)
+MDPS = random_mdps(3)
 FED = federation(3)
 WHERE = environment()
 ONE = MDP(*(np.asarray(x)[0] for x in MDPS))

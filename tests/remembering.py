@@ -30,13 +30,13 @@ def remembering(*, eta: float = 0.5, horizon: int = 16, batch: int = 2) -> Build
         def log_pi(theta, obs, choice):
             return jnp.sum(policy.log_probs(theta, obs, choice), axis=-1)
 
-        def loss(theta, seen):
-            return -jnp.mean(log_pi(theta, seen.obs, seen.choice) * seen.reward)
+        def loss(theta, trajectory):
+            return -jnp.mean(log_pi(theta, trajectory.obs, trajectory.choice) * trajectory.reward)
 
         local = LocalUpdate(
             start=lambda message, client, key: Local(message.theta, message, client.memory),
             sample=lambda local, client, key: act(local.theta, client, key),
-            estimate=lambda local, seen, client, key: (jax.grad(loss)(local.theta, seen), local._replace(memory=seen)),
+            estimate=lambda local, trajectory, client, key: (jax.grad(loss)(local.theta, trajectory), local._replace(memory=trajectory)),
             apply=lambda local, slope, client: local._replace(theta=local.theta - eta * slope),
             finish=lambda local, client: (
                 trees.subtract(local.theta, local.message.theta), local.memory, env_steps(local.memory),

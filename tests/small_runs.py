@@ -8,14 +8,14 @@ from federations import federation
 
 import fedrl
 from fedrl.algorithms.fedavg import fedavg
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 
 WHERE = federation(3)
 
 
 def stepping(**changes):
-    return fedavg(steps_along(reinforce(horizon=4), **({"eta": 0.1, "local_steps": 1} | changes)))
+    return fedavg(gradient_learner(reinforce(horizon=4), **({"eta": 0.1, "local_steps": 1} | changes)))
 
 
 METHOD = stepping()

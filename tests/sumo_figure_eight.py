@@ -16,7 +16,7 @@ class Controller(NamedTuple):
     """Wants `wish + luck * u - tracks * v` of [-1, 1], u uniform in [-1, 1] and held for so many steps."""
 
     wish: float = 0.0
-    luck: float = 0.0
+    seeds: float = 0.0
     tracks: float = 0.0
     acceleration: float = 1.0
     hold: int = 1
@@ -26,16 +26,16 @@ CONTROLLERS: dict[str, Controller | None] = {
     "humans": None,  # in every vehicle
     "constant 1": Controller(wish=1.0),
     "constant 3": Controller(wish=1.0, acceleration=3.0),
-    "uniform": Controller(luck=1.0),
-    "uniform 3": Controller(luck=1.0, acceleration=3.0),
+    "uniform": Controller(seeds=1.0),
+    "uniform 3": Controller(seeds=1.0, acceleration=3.0),
     "to 12 m/s": Controller(wish=12.0, tracks=1.0),
     "to 8 m/s": Controller(wish=8.0, tracks=1.0),
-    "moody": Controller(wish=7.0, luck=8.0, tracks=1.0, acceleration=3.0, hold=80),
-    "sullen": Controller(wish=0.2, luck=1.5, hold=30),
+    "moody": Controller(wish=7.0, seeds=8.0, tracks=1.0, acceleration=3.0, hold=80),
+    "sullen": Controller(wish=0.2, seeds=1.5, hold=30),
 }
 
 
-class Epoch(NamedTuple):
+class ReplayState(NamedTuple):
     """[T + 1, ...] for what is seen before and after each of T steps, [T, ...] for what is done in it."""
 
     position: np.ndarray  # [T + 1, 14]
@@ -52,10 +52,10 @@ def wanted(controller: Controller, seed: int) -> np.ndarray:
     """What it wants of vehicles that stand: `wish + luck * u`, [STEPS, 7]."""
     count = -(-STEPS // controller.hold)
     uniform = np.random.default_rng(seed).uniform(-1.0, 1.0, (count, 7))
-    return controller.wish + controller.luck * np.repeat(uniform, controller.hold, axis=0)[:STEPS]
+    return controller.wish + controller.seeds * np.repeat(uniform, controller.hold, axis=0)[:STEPS]
 
 
-def record(names: Sequence[str], seeds: Sequence[int], relative: bool = False) -> dict[str, list[Epoch]]:
+def record(names: Sequence[str], seeds: Sequence[int], relative: bool = False) -> dict[str, list[ReplayState]]:
     """Epochs of every controller, in this process."""
     from fedrl.environments.traffic.sumo.figure_eight import FigureEight
 
@@ -69,13 +69,13 @@ def record(names: Sequence[str], seeds: Sequence[int], relative: bool = False) -
     return found
 
 
-def recorded(*args: Any) -> dict[str, list[Epoch]]:
+def recorded(*args: Any) -> dict[str, list[ReplayState]]:
     """`record`, in a process of its own."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(record, *args).result(timeout=60.0)
 
 
-def _epoch(env: Any, controller: Controller | None, seed: int) -> Epoch:
+def _epoch(env: Any, controller: Controller | None, seed: int) -> ReplayState:
     seen, road, rewards, numbers = [env.begin(seed)], [(env._x, env._v)], [], []
     for want in wanted(controller or Controller(), seed):
         now = np.array(env._shocks[env.time]) / (NOISE * sqrt(0.1))
@@ -89,4 +89,4 @@ def _epoch(env: Any, controller: Controller | None, seed: int) -> Epoch:
         for row, new in ((seen, outcome.observations), (road, (env._x, env._v)), (rewards, outcome.reward)):
             row.append(new)
     position, speed = (np.array(x) for x in zip(*road, strict=True))
-    return Epoch(position, speed, np.array(seen), np.array(rewards), np.array(numbers))
+    return ReplayState(position, speed, np.array(seen), np.array(rewards), np.array(numbers))

@@ -24,7 +24,7 @@ from fedrl.records.folder import claim
 
 TINY = {
     "products": 8, "demonstrations": 4, "width": 16, "clients": 4, "tasks_each": 5, "per_round": 1, "tasks": 2, "group": 4,
-    "local_epochs": 1, "rounds": 2, "evaluate": 4, "every": 1,
+    "local_epochs": 1, "rounds": 2, "evaluate": 4, "eval_every": 1,
 }  # fmt: skip
 POOL = 31  # tasks
 
@@ -44,7 +44,7 @@ def home(tmp_path_factory):
 
     with claim("run", order.plain(), resume=False) as folder:
         with pytest.raises(KeyboardInterrupt):
-            experiment.run(order, folder, engine=one_at_a_time(), watch=stop, warn=pytest.fail)
+            experiment.run(order, folder, engine=one_at_a_time(), callback=stop, warn=pytest.fail)
         shutil.copytree("run", "parts")
         experiment.run(order, folder, engine=one_at_a_time(), warn=pytest.fail)
     yield home
@@ -74,7 +74,7 @@ def test_a_transcript_is_printed_and_written(home, capsys):
     assert f"2 of those held out, number {number} of webshop" in out
     assert "FedAgent, after 2 rounds with seed 0" in out
     assert "temperature 0.4" in out
-    with study.application.world.make() as env:
+    with study.application.env_params.make() as env:
         first = env.reset(options={"task": number})[0]
     assert first.split()[:6] == out.partition("step 1 ")[2].split()[1:7]
     actions = re.findall(r"^says and does  (.+)$", out, re.MULTILINE)

@@ -158,7 +158,7 @@ def test_a_run_stopped_under_one_engine_goes_on_under_another(home, capsys, monk
         raise KeyboardInterrupt
 
     with folder.claim("parts", order.plain(), resume=False) as place, pytest.raises(KeyboardInterrupt):
-        experiment.run(order, place, engine=fused(), watch=stop, warn=pytest.fail)
+        experiment.run(order, place, engine=fused(), callback=stop, warn=pytest.fail)
     assert "has no finished arm 'PAvg' yet" in refused(capsys, "evaluate", "parts")
     try:
         assert call("run", "--resume", "--out", "parts", "--engine", "processes", "--workers", 1) == 0

@@ -76,9 +76,9 @@ def test_the_episode_is_the_clients_own(home):
     assert len(episode.poses) == len(episode.rewards) + 1 > 5
 
     def after(length: float) -> np.ndarray:
-        world, where = cart_pole.world(half_length=length), cart_pole.environment()
+        env_params, where = cart_pole.params(half_length=length), cart_pole.environment()
         states = cart_pole.State(jnp.asarray(episode.poses[:-1]), jnp.zeros(len(episode.rewards), jnp.int32))
-        push = lambda state: where.step(world, state, jnp.int32(1), jnp.zeros(4)).state.physics  # noqa: E731
+        push = lambda state: where.step(env_params, state, jnp.int32(1), jnp.zeros(4)).state.physics  # noqa: E731
         return np.asarray(jax.vmap(push)(states))
 
     np.testing.assert_allclose(after(0.6), episode.poses[1:], atol=1e-6)

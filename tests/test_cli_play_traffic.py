@@ -23,7 +23,7 @@ from fedrl.evaluation import sampled_return
 from fedrl.experiments import experiment, find, orders, restore
 from fedrl.experiments.recipe import Arm
 from fedrl.federations.federation import Federation
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.plots import clip
 from fedrl.plots.roads_scene import HUMAN, LEARNING, OWN
@@ -39,18 +39,20 @@ class Config:
 
 
 def build(config: Config) -> dict[str, Arm]:
-    method = fmarl(steps_along(reinforce(horizon=5, batch=1), eta=1e-3, local_steps=1, policy=gaussian_mlp(4)), tau=1)
+    method = fmarl(
+        gradient_learner(reinforce(horizon=5, batch=1), eta=1e-3, local_steps=1, policy=gaussian_mlp(4)), tau=1
+    )
     return {"FIRL": Arm(method, federation(config.world), 1, one_at_a_time(), sampled_return(1, horizon=5))}
 
 
 def federation(world: str) -> Federation:
     if world == "arrays":
-        worlds = figure_eight.world(v_ref=np.full(7, 20.0))
-        return Federation(figure_eight.environment(limit=LIMIT, relative=True), worlds)
+        env_params = figure_eight.params(v_ref=np.full(7, 20.0))
+        return Federation(figure_eight.environment(max_episode_steps=LIMIT, relative=True), env_params)
     from fedrl.environments.traffic import sumo
 
     kind = {"sumo": sumo.FigureEight, "merge": partial(sumo.Merge, warm_up=100)}[world]
-    return fedrl.pettingzoo(partial(kind, horizon=LIMIT), limit=LIMIT)
+    return fedrl.pettingzoo(partial(kind, horizon=LIMIT), max_episode_steps=LIMIT)
 
 
 TRAFFIC = tiny_recipes.TINY._replace(config=Config, build=build, seeds=1)
@@ -120,7 +122,7 @@ def test_fourteen_vehicles_of_which_one_is_the_clients(home, world):
 
 
 def test_both_worlds_are_drawn_in_the_same_place(home):
-    arrays, sumo = (played(home, world, 0).poses[0] for world in ("arrays", "sumo"))
+    arrays, sumo = (played(home, env_params, 0).poses[0] for world in ("arrays", "sumo"))
     np.testing.assert_allclose(arrays[:, :2], sumo[:, :2] - 60.0, atol=0.25)  # netconvert puts the corner at (0, 0)
     turned = (arrays[:, 2] - sumo[:, 2] + 180.0) % 360.0 - 180.0
     assert np.abs(turned).max() < 7.0  # SUMO looks from bumper to bumper
@@ -162,7 +164,7 @@ def test_what_has_no_roads_is_not_drawn(home):
             pass
 
     it = loaded(home / "sumo")
-    arm = it.arm._replace(federation=fedrl.pettingzoo(Room, limit=LIMIT))
+    arm = it.arm._replace(federation=fedrl.pettingzoo(Room, max_episode_steps=LIMIT))
     assert play_traffic.act(it._replace(arm=arm), 0, 0, None) is None
 
 
@@ -181,9 +183,9 @@ from fedrl.cli.play import play
 play(Path({str(home / "arrays")!r}), 0, Path({str(home / "clip.gif")!r}), arm=None, seed=0, steps=None)
 """
     settings = {"PYTHONPATH": str(Path(__file__).parent)}
-    done = subprocess.run(
+    terminated = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True, timeout=120
     )
-    assert done.returncode == 0, done.stderr
-    assert "40 steps, return" in done.stdout
+    assert terminated.returncode == 0, terminated.stderr
+    assert "40 steps, return" in terminated.stdout
     assert (home / "clip.gif").exists()

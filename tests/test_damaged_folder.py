@@ -125,7 +125,7 @@ def test_a_finished_run_that_went_on_and_was_interrupted(again):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train(again, rounds=900, watch=stop)
+        train(again, rounds=900, callback=stop)
     assert log.read(again / "log.jsonl")[-1]["round"] >= 4
     with pytest.warns(
         UserWarning, match=r"holds the policy of round 2; the run went on to round \d+ and was interrupted"

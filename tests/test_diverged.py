@@ -11,7 +11,7 @@ import fedrl
 from fedrl.algorithms.fedavg import pavg
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
-from fedrl.environments.errors import Diverged
+from fedrl.environments.errors import TrainingDiverged
 from fedrl.evaluation import sampled_return
 from fedrl.experiments import experiment, find, orders, outcomes
 from fedrl.experiments.recipe import Arm, Claim, Recipe
@@ -53,8 +53,8 @@ def claims(config: Config, arms: dict) -> list[Claim]:
 @pytest.mark.parametrize("engine", [one_at_a_time, lambda: processes(1)], ids=["one at a time", "processes"])
 def test_it_is_named(engine):
     where = "round 1, exchange 'train', seed 0: client \\d: its upload is not finite; take smaller steps"
-    with pytest.raises(Diverged, match=where):
-        fedrl.train(method(1e38), carts(), rounds=ROUNDS, engine=engine(), measure=sampled_return(1), warn=print)
+    with pytest.raises(TrainingDiverged, match=where):
+        fedrl.train(method(1e38), carts(), rounds=ROUNDS, engine=engine(), evaluation=sampled_return(1), warn=print)
 
 
 def test_the_recipe_goes_on(tmp_path, monkeypatch):

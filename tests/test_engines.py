@@ -15,7 +15,7 @@ from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments.tabular import random_mdp
 from fedrl.evaluation import exact_return
 from fedrl.federations.federation import Federation
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.selection.participation import uniform, weighted
 
@@ -32,10 +32,10 @@ METHODS = {
     "FedSVRPG-M": fedsvrpg_m(beta=0.3, first_batch=3, **STEPS, **SAMPLING),
     "FedSVRPG-M, lambda != eta K": fedsvrpg_m(beta=0.3, server_step=0.4, **STEPS, **SAMPLING),
     "Fed-Q-learning": fed_q_learning(samples=40, **STEPS),
-    "alone": alone(steps_along(reinforce(**SAMPLING), **STEPS)),
+    "alone": alone(gradient_learner(reinforce(**SAMPLING), **STEPS)),
     "uniform 3 of 5": pavg(**STEPS, **SAMPLING, selection=uniform(3)),
     "weighted 3 of 5": fedsvrpg_m(beta=0.5, **STEPS, **SAMPLING, selection=weighted(3)),
-    "alone, 2 of 5": alone(steps_along(reinforce(**SAMPLING), **STEPS), selection=uniform(2)),
+    "alone, 2 of 5": alone(gradient_learner(reinforce(**SAMPLING), **STEPS), selection=uniform(2)),
 }
 
 

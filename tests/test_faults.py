@@ -14,9 +14,9 @@ from fedrl.algorithms.fmarl import fmarl
 from fedrl.channels.graphs import ring
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments.errors import Diverged, WorldError
+from fedrl.environments.errors import EnvironmentFailed, TrainingDiverged
 from fedrl.faults import leave_out, stop
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.records import log
 from fedrl.selection.participation import uniform
 
@@ -59,7 +59,8 @@ def test_not_finite(engine, lacking):
 def test_by_default_the_run_stops(engine):
     """It names client, exchange, round and seed."""
     with pytest.raises(
-        Diverged, match=f"round 1, exchange 'train', seed 7: client {BAD}: its upload is not finite; take smaller"
+        TrainingDiverged,
+        match=f"round 1, exchange 'train', seed 7: client {BAD}: its upload is not finite; take smaller",
     ):
         play(scaled(np.inf), engine, seed=7)
 
@@ -82,7 +83,9 @@ def test_a_client_with_too_many_faults_is_not_asked_again():
 
 def test_all_of_them():
     """When nobody is left: Diverged, whatever the quorum says."""
-    with pytest.raises(Diverged, match="round 1, .*client 0: its upload is not finite; 0 of 4 clients are left"):
+    with pytest.raises(
+        TrainingDiverged, match="round 1, .*client 0: its upload is not finite; 0 of 4 clients are left"
+    ):
         play(scaled(np.nan, (0, 1, 2, 3)), faults=PATIENT)
 
 
@@ -114,7 +117,7 @@ def test_the_count_starts_again():
 @pytest.mark.parametrize("engine", ["map", "one at a time"])
 def test_a_round_for_which_only_tired_clients_are_drawn_changes_nothing(engine):
     """Two of four always fail and two are drawn a round: whoever is drawn, the run goes on while others are left."""
-    two = fedavg(steps_along(toward_rewards, eta=0.3, local_steps=2), selection=uniform(2))
+    two = fedavg(gradient_learner(toward_rewards, eta=0.3, local_steps=2), selection=uniform(2))
     run = play(scaled(np.nan, (0, 1), two), engine, leave_out(in_a_row=1), rounds=16, seed=3)
     drawn = [{who["client"] for who in row.get("not_asked", [])} for row in run.rows]
     assert {0, 1} in drawn[1:]
@@ -124,7 +127,9 @@ def test_a_round_for_which_only_tired_clients_are_drawn_changes_nothing(engine):
 def test_too_few_are_left_because_the_others_are_not_asked(tmp_path):
     """The sentence says how to ask them again."""
     play(scaled(np.nan, (0, 1)), faults=leave_out(in_a_row=1), rounds=1, out=tmp_path)
-    with pytest.raises(WorldError, match="ask them again with in_a_row=2 or more or lower the quorum, then resume"):
+    with pytest.raises(
+        EnvironmentFailed, match="ask them again with in_a_row=2 or more or lower the quorum, then resume"
+    ):
         play(scaled(np.nan, (0, 1)), faults=leave_out(in_a_row=1, quorum=3), rounds=2, out=tmp_path)
 
 
@@ -146,7 +151,7 @@ def test_a_limit_on_the_norm_is_for_what_moves_the_parameters():
     """Not for returns, which are above it here."""
     run = play(SMALL, faults=stop(largest_norm=2.0))
     assert run.returns.max() > 2.0
-    with pytest.raises(WorldError, match="exchange 'train', .*the norm of its upload is above the limit"):
+    with pytest.raises(EnvironmentFailed, match="exchange 'train', .*the norm of its upload is above the limit"):
         play(SMALL, faults=stop(largest_norm=0.01))
 
 
@@ -157,7 +162,7 @@ def test_stopped_by_the_quorum_and_resumed(tmp_path):
     sentence = (
         f"round 6, exchange 'train', seed 0: client {BAD}: .*3 of 4 clients are left, the quorum is 4; the rounds"
     )
-    with pytest.raises(WorldError, match=sentence):
+    with pytest.raises(EnvironmentFailed, match=sentence):
         play(method, faults=leave_out(quorum=1.0), rounds=12, out=tmp_path)
     assert [row["round"] for row in log.read(tmp_path / "log.jsonl")] == list(range(6))
     resumed = play(method, faults=patient, rounds=12, out=tmp_path)
@@ -179,8 +184,10 @@ def test_neighbours_do_not_hear_what_is_not_finite():
 
         return calm._replace(learn=learn)
 
-    method = fmarl(steps_along(wild, eta=0.1, local_steps=1), tau=3, graph=ring(4))
-    with pytest.raises(Diverged, match=f"round 1, exchange 'train', seed 0: client {BAD}: its upload is not finite"):
+    method = fmarl(gradient_learner(wild, eta=0.1, local_steps=1), tau=3, graph=ring(4))
+    with pytest.raises(
+        TrainingDiverged, match=f"round 1, exchange 'train', seed 0: client {BAD}: its upload is not finite"
+    ):
         play(method, rounds=1)
     run, other = (play(method, engine, PATIENT, rounds=2) for engine in ("map", "one at a time"))
     assert run.theta.tobytes() == other.theta.tobytes()
@@ -191,7 +198,7 @@ def test_neighbours_do_not_hear_what_is_not_finite():
 def test_a_return_that_is_not_possible():
     """|J| <= max |r| / (1 - gamma): what client 2 says is ten times that."""
 
-    def measure(algorithm, federation):
+    def boasting(algorithm, federation):
         from fedrl.evaluation import exact_return
 
         look = exact_return()(algorithm, federation)
@@ -200,7 +207,7 @@ def test_a_return_that_is_not_possible():
         def boast(local, client):
             value, memory, env_steps = finish(local, client)
             return (
-                jnp.where(client.id == BAD, 10.0 * jnp.max(jnp.abs(client.world.reward)) / 0.2, value),
+                jnp.where(client.id == BAD, 10.0 * jnp.max(jnp.abs(client.env_params.reward)) / 0.2, value),
                 memory,
                 env_steps,
             )
@@ -208,10 +215,10 @@ def test_a_return_that_is_not_possible():
         return look._replace(local=look.local._replace(finish=boast))
 
     with pytest.raises(
-        WorldError, match=f"exchange 'measure'.* client {BAD}: it reports a return that is not possible"
+        EnvironmentFailed, match=f"exchange 'measure'.* client {BAD}: it reports a return that is not possible"
     ):
-        play(SMALL, measure=measure)
-    run = play(SMALL, measure=measure, faults=PATIENT)
+        play(SMALL, evaluation=boasting)
+    run = play(SMALL, evaluation=boasting, faults=PATIENT)
     assert np.isnan(run.rows[0]["returns"][BAD])
     assert run.theta.tobytes() == play(SMALL).theta.tobytes()
 
@@ -241,15 +248,17 @@ def test_a_run_goes_on_with_an_environment_that_was_fixed(tmp_path):
     """Other code is refused; the sentence says what to do if it is the same experiment, and that works."""
     broken, fixed = lambda client: Lake(True), lambda client: Lake(False)
     method, options = pavg(eta=0.3, local_steps=1, horizon=4), {"engine": one_at_a_time(), "out": tmp_path}
-    with pytest.raises(WorldError, match="the boat is stuck"):
-        fedrl.train(method, fedrl.gymnasium(broken, 2, limit=4), rounds=1, **options)
+    with pytest.raises(EnvironmentFailed, match="the boat is stuck"):
+        fedrl.train(method, fedrl.gymnasium(broken, 2, max_episode_steps=4), rounds=1, **options)
     with pytest.raises(ValueError, match=r"make_env is another\); delete that `code` line from run.toml if you fixed"):
-        fedrl.train(method, fedrl.gymnasium(fixed, 2, limit=4), rounds=1, **options)
+        fedrl.train(method, fedrl.gymnasium(fixed, 2, max_episode_steps=4), rounds=1, **options)
     file = tmp_path / "run.toml"
     file.write_text(
         "".join(line for line in file.read_text().splitlines(keepends=True) if not line.startswith("code = "))
     )
-    assert fedrl.train(method, fedrl.gymnasium(fixed, 2, limit=4), rounds=1, **options).rows[-1]["round"] == 1
+    assert (
+        fedrl.train(method, fedrl.gymnasium(fixed, 2, max_episode_steps=4), rounds=1, **options).rows[-1]["round"] == 1
+    )
 
 
 class Lake(gym.Wrapper):

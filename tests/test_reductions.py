@@ -12,7 +12,7 @@ from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines.fused import fused
 from fedrl.evaluation import exact_return
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.proximal import proximal
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax
@@ -42,12 +42,12 @@ def plain() -> bytes:
 REDUCTIONS = {
     "FedSVRPG-M, beta = 1, lambda = eta K": lambda: fedsvrpg_m(beta=1.0, **STEPS, **SAMPLING),
     "tau_i = tau for all": lambda: fedavg(
-        steps_along(reinforce(**SAMPLING), **STEPS, steps_of=lambda client, key: jnp.int32(STEPS["local_steps"]))
+        gradient_learner(reinforce(**SAMPLING), **STEPS, steps_of=lambda client, key: jnp.int32(STEPS["local_steps"]))
     ),
     "uniform participation of all": lambda: pavg(**STEPS, **SAMPLING, selection=uniform(4)),
     "weighted participation of all": lambda: pavg(**STEPS, **SAMPLING, selection=weighted(4)),
     "RS-FedPG, lambda = 0": lambda: rs_fedpg(lam=0.0, **STEPS, **SAMPLING),
-    "FedProx, mu = 0": lambda: fedavg(steps_along(proximal(reinforce(**SAMPLING), mu=0.0), **STEPS)),
+    "FedProx, mu = 0": lambda: fedavg(gradient_learner(proximal(reinforce(**SAMPLING), mu=0.0), **STEPS)),
 }
 
 
@@ -68,7 +68,7 @@ def by_hand(server_step: float) -> np.ndarray:
     for number in range(ROUNDS):
         moved = np.zeros_like(theta)
         for i in range(4):
-            client = Client(jnp.int32(i), jax.tree.map(lambda x, i=i: x[i], where.worlds), (), ())
+            client = Client(jnp.int32(i), jax.tree.map(lambda x, i=i: x[i], where.env_params), (), ())
             local = theta.copy()
             for y in range(STEPS["local_steps"]):
                 key = keys.of(keys.of_seed(3), "round", number, "train", "client", i, "step", y)
@@ -104,7 +104,9 @@ def test_half_a_server_step_is_half_the_way():
 
 
 def test_fewer_local_steps_change_it(plain):
-    method = fedavg(steps_along(reinforce(**SAMPLING), **STEPS, steps_of=lambda client, key: jnp.minimum(client.id, 2)))
+    method = fedavg(
+        gradient_learner(reinforce(**SAMPLING), **STEPS, steps_of=lambda client, key: jnp.minimum(client.id, 2))
+    )
     assert learnt(method) != plain
 
 
@@ -113,7 +115,7 @@ def test_an_infinite_ball_is_no_projection():
 
     def unconfined(federation):
         direction = reinforce(lam=0.1, **SAMPLING)
-        return fedavg(steps_along(direction, **STEPS, policy=bit_softmax()))(federation)
+        return fedavg(gradient_learner(direction, **STEPS, policy=bit_softmax()))(federation)
 
     assert learnt(unconfined) == wide
     assert learnt(b_rs_fedpg(lam=0.1, radius=0.05, **STEPS, **SAMPLING)) != wide
@@ -132,7 +134,12 @@ def test_equal_weights_are_no_weights(plain):
 
 def test_an_added_measurement_changes_nothing(plain):
     measured = train(
-        pavg(**STEPS, **SAMPLING), federation(4), rounds=ROUNDS, seed=3, measure=exact_return(uniform(2)), every=2
+        pavg(**STEPS, **SAMPLING),
+        federation(4),
+        rounds=ROUNDS,
+        seed=3,
+        evaluation=exact_return(uniform(2)),
+        eval_every=2,
     )
     assert np.asarray(measured.theta).tobytes() == plain
 

@@ -31,7 +31,7 @@ ROUNDS = 3
 WORKERS = 2
 TINY = {
     "products": 8, "demonstrations": 4, "width": 16, "clients": 4, "tasks_each": 5, "per_round": 2, "local_epochs": 1,
-    "tasks": 2, "group": 2, "rounds": ROUNDS, "evaluate": 2, "every": 2,
+    "tasks": 2, "group": 2, "rounds": ROUNDS, "evaluate": 2, "eval_every": 2,
 }  # fmt: skip
 # The command line with a checkpoint after every round, which are a second or two each, and not every ten seconds.
 SCRIPT = """
@@ -88,9 +88,9 @@ def kill(pids: list[int]) -> None:
 
 
 def nothing_left(process: subprocess.Popen) -> None:
-    limit = time.monotonic() + 60
+    max_episode_steps = time.monotonic() + 60
     while left := of_session(process.pid):
-        assert time.monotonic() < limit, f"processes {left} outlive the one that was killed"
+        assert time.monotonic() < max_episode_steps, f"processes {left} outlive the one that was killed"
         time.sleep(0.05)
 
 

@@ -25,7 +25,7 @@ from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.records import folder, log
 from fedrl.records.folder import claim, read_config
 
-OTHER_WORLDS = fedrl.Federation(WHERE.environment, WHERE.worlds._replace(reward=WHERE.worlds.reward * 2))
+OTHER_WORLDS = fedrl.Federation(WHERE.environment, WHERE.env_params._replace(reward=WHERE.env_params.reward * 2))
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +48,9 @@ def begun(tmp_path_factory) -> Path:
         ({"where": OTHER_WORLDS}, r"federation\.worlds\.reward is 'float32\[3, 4, 3\] "),
         ({"where": federation(3, gamma=0.9)}, r"federation\.environment\.gamma is 0\.8 there, 0\.9 here"),
         ({"seed": 5, "seeds": 2}, r"\(seed is 0 there, 5 here; seeds is 1 there, 2 here\)"),
-        ({"every": 2}, "every is 1 there, 2 here"),
+        ({"eval_every": 2}, "eval_every is 1 there, 2 here"),
         ({"engine": fused("vmap")}, "engine is 'exact' there, 'vmap' here"),
-        ({"measure": sampled_return(1, horizon=5)}, r"measure is \S*exact_return there, \S*sampled_return here"),
+        ({"evaluation": sampled_return(1, horizon=5)}, r"evaluation is \S*exact_return there, \S*sampled_return here"),
     ],
 )
 def test_another_run_is_refused_and_what_differs_is_named(begun, options, names):
@@ -61,7 +61,7 @@ def test_another_run_is_refused_and_what_differs_is_named(begun, options, names)
 
 
 def test_many_differences_are_counted(begun):
-    assert ", and 1 more);" in refused(begun, stepping(eta=5.0, local_steps=2), seed=1, every=2)
+    assert ", and 1 more);" in refused(begun, stepping(eta=5.0, local_steps=2), seed=1, eval_every=2)
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def again(begun, tmp_path) -> Path:
 
 def test_the_same_goes_on_whoever_builds_it_and_on_any_exact_engine(again):
     longer = train(again, stepping(), federation(3), rounds=3, engine=one_at_a_time())
-    at_once = fedrl.train(METHOD, WHERE, rounds=3, measure=exact_return())
+    at_once = fedrl.train(METHOD, WHERE, rounds=3, evaluation=exact_return())
     np.testing.assert_array_equal(longer.theta, at_once.theta)
     assert not (again / "seeds.json").exists()
 
@@ -161,11 +161,11 @@ import sys, time
 sys.path.insert(0, sys.argv[2])
 import small_runs as it
 
-def watch(row, rounds):
+def callback(row, rounds):
     print("playing", flush=True)
     time.sleep(60)
 
-it.train(sys.argv[1], watch=watch, warn=print)
+it.train(sys.argv[1], callback=callback, warn=print)
 """
 
 
@@ -194,12 +194,12 @@ def test_two_runs_in_one_process(again):
     """Also where the first is still going on, and when it has ended the folder is free."""
     told: list[str] = []
 
-    def watch(row, rounds):
+    def callback(row, rounds):
         with pytest.raises(ValueError, match=f"written by another run .process {os.getpid()}") as caught:
             train(again)
         told.append(str(caught.value))
 
-    train(again, rounds=3, watch=watch)
+    train(again, rounds=3, callback=callback)
     assert len(told) == 1
     claimed = folder.join(again, read_config(again), pytest.fail)
     claimed.close()

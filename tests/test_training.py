@@ -20,7 +20,7 @@ PAVG = pavg(eta=0.1, local_steps=3, horizon=8, batch=2, selection=uniform(2))
 def test_costs_are_counted(tmp_path):
     """Two of four clients, 3 steps of 2 episodes of 8: 96 environment steps; theta is 4 x 3 floats each way, and down goes
     the number of the round."""
-    run = train(PAVG, federation(4), rounds=5, out=tmp_path / "run", every=2)
+    run = train(PAVG, federation(4), rounds=5, out=tmp_path / "run", eval_every=2)
     last = run.rows[-1]
     assert (last["round"], last["env_steps"]) == (5, 5 * 2 * 3 * 2 * 8)
     assert (last["bytes_down"], last["bytes_up"], last["bytes_peer"]) == (5 * 2 * 52, 5 * 2 * 48, 0)
@@ -54,11 +54,11 @@ def test_going_on_with_more_rounds(tmp_path):
 def test_what_is_kept_of_measured_rounds(tmp_path):
     """A file for each, also the first and the last; keeping changes no number, and the last one is what was learnt."""
 
-    def keep(algorithm, state):
+    def snapshot(algorithm, state):
         return {"theta": jax.vmap(algorithm.answer)(state.server)}
 
-    plain = train(PAVG, federation(4), rounds=7, seeds=2, every=3)
-    run = train(PAVG, federation(4), rounds=7, seeds=2, every=3, out=tmp_path / "run", keep=keep)
+    plain = train(PAVG, federation(4), rounds=7, seeds=2, eval_every=3)
+    run = train(PAVG, federation(4), rounds=7, seeds=2, eval_every=3, out=tmp_path / "run", snapshot=snapshot)
     assert [{**row, "seconds": 0} for row in log.plain("", run.rows)] == [
         {**row, "seconds": 0} for row in log.plain("", plain.rows)
     ]
@@ -72,7 +72,7 @@ def test_a_million_clients():
     """Worlds are drawn when a client is asked; nothing is held for the rest."""
     where = Federation(environment(5, 5, 0.9), random_mdp.dense(5, 5, 0.6), clients=1_000_000)
     method = pavg(eta=0.05, local_steps=2, horizon=10, selection=uniform(100))
-    run = train(method, where, rounds=2, engine=fused("vmap"), measure=exact_return(uniform(50)))
+    run = train(method, where, rounds=2, engine=fused("vmap"), evaluation=exact_return(uniform(50)))
     assert run.returns.shape == (1, 50)
     assert np.isfinite(run.returns).all()
 
@@ -86,7 +86,7 @@ def test_learning_is_learning():
     assert np.all(last > first + 0.3)
 
 
-@pytest.mark.parametrize("bad", [{"rounds": 0}, {"rounds": 1, "seeds": 0}, {"rounds": 1, "every": 0}])
+@pytest.mark.parametrize("bad", [{"rounds": 0}, {"rounds": 1, "seeds": 0}, {"rounds": 1, "eval_every": 0}])
 def test_nothing_to_do(bad):
     with pytest.raises(ValueError, match="at least 1"):
         train(PAVG, federation(4), **bad)

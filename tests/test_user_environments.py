@@ -11,14 +11,14 @@ import fedrl
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.evaluation import sampled_return
 from fedrl.learners.ppo import ppo
 from fedrl.policies.mlp import mlp
 from fedrl.records import log
 
 TINY = fedavg(
-    ppo(policy=mlp(8), value=(8,), steps=32, copies=2, epochs=1, minibatch=32, critic_epochs=1, critic_minibatch=32)
+    ppo(policy=mlp(8), value=(8,), steps=32, num_envs=2, epochs=1, minibatch=32, critic_epochs=1, critic_minibatch=32)
 )
 SHORT = sampled_return(2, horizon=20)
 
@@ -26,9 +26,9 @@ SHORT = sampled_return(2, horizon=20)
 pytestmark = pytest.mark.usefixtures("travelling")
 
 
-def train(make_env, *, clients: int = 2, engine=None, measure=SHORT, rounds: int = 1, **options) -> fedrl.Run:
+def train(make_env, *, clients: int = 2, engine=None, evaluation=SHORT, rounds: int = 1, **options) -> fedrl.Run:
     where = fedrl.gymnasium(make_env, clients)
-    return fedrl.train(TINY, where, rounds=rounds, engine=engine or one_at_a_time(), measure=measure, **options)
+    return fedrl.train(TINY, where, rounds=rounds, engine=engine or one_at_a_time(), evaluation=evaluation, **options)
 
 
 @pytest.mark.parametrize("name", ["Pendulum-v1", "CartPole-v1", "FrozenLake-v1"])
@@ -119,7 +119,7 @@ def is_one_sentence(error: pytest.ExceptionInfo) -> None:
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_named(fault):
     make_env, said = FAULTS[fault]
-    with pytest.raises(WorldError, match=said) as error:
+    with pytest.raises(EnvironmentFailed, match=said) as error:
         train(make_env)
     is_one_sentence(error)
     assert "leave the client out" in str(error.value)
@@ -128,13 +128,13 @@ def test_a_fault_is_named(fault):
 @pytest.mark.parametrize("fault", ["an infinite reward", "a maker that raises"])
 def test_a_fault_on_a_worker_is_named(fault):
     make_env, said = FAULTS[fault]
-    with pytest.raises(WorldError, match=said) as error:
+    with pytest.raises(EnvironmentFailed, match=said) as error:
         train(make_env, engine=processes(1))
     is_one_sentence(error)
 
 
 def test_unsupported_actions_are_named_at_once():
-    with pytest.raises(WorldError, match=r"client 0: actions come from Tuple\(.*\), supported are") as error:
+    with pytest.raises(EnvironmentFailed, match=r"client 0: actions come from Tuple\(.*\), supported are") as error:
         fedrl.gymnasium(lambda client_id: Walk(actions=Tuple((Discrete(2), Discrete(2)))), clients=2)
     is_one_sentence(error)
 
@@ -142,8 +142,10 @@ def test_unsupported_actions_are_named_at_once():
 @pytest.mark.parametrize("engine", [one_at_a_time, lambda: processes(1)], ids=["here", "on a worker"])
 def test_an_environment_that_never_ends_is_named(engine):
     """Client 0's ends, client 1's does not, and neither has a time limit."""
-    with pytest.raises(WorldError, match="client 1: an episode has not ended after 10000 steps .* limit=1000") as error:
-        train(lambda client_id: Walk(far=np.inf if client_id else 1.5), measure=sampled_return(1), engine=engine())
+    with pytest.raises(
+        EnvironmentFailed, match="client 1: an episode has not ended after 10000 steps .* max_episode_steps=1000"
+    ) as error:
+        train(lambda client_id: Walk(far=np.inf if client_id else 1.5), evaluation=sampled_return(1), engine=engine())
     is_one_sentence(error)
 
 
@@ -165,9 +167,14 @@ def test_nothing_is_lost(tmp_path):
             raise ConnectionError("the robot does not answer")
         return answer
 
-    def play(out: Path, engine, watch=None) -> fedrl.Run:
+    def play(out: Path, engine, callback=None) -> fedrl.Run:
         return train(
-            client_1(odd=breaking), rounds=4, out=out, engine=one_round_a_call(engine), watch=watch, warn=pytest.fail
+            client_1(odd=breaking),
+            rounds=4,
+            out=out,
+            engine=one_round_a_call(engine),
+            callback=callback,
+            warn=pytest.fail,
         )
 
     undisturbed = play(tmp_path / "undisturbed", one_at_a_time())
@@ -177,7 +184,7 @@ def test_nothing_is_lost(tmp_path):
         if row["round"] == 2:
             broken.touch()
 
-    with pytest.raises(WorldError, match="client 1: step raised ConnectionError: the robot does not answer"):
+    with pytest.raises(EnvironmentFailed, match="client 1: step raised ConnectionError: the robot does not answer"):
         play(folder, processes(1), break_it)
     assert [row["round"] for row in log.read(folder / "log.jsonl")] == [0, 1, 2]
     assert max(file.name for file in (folder / "checkpoint").glob("*.json")).endswith("2.json")

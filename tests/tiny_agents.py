@@ -12,7 +12,7 @@ from gymnasium.spaces import Text
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
-from fedrl.llm.context import POCKET, Teller
+from fedrl.llm.context import POCKET, PromptFormatter
 from fedrl.llm.models.model import Lora, Model, Theta, theta_of, trained
 from fedrl.llm.models.pocket import AGENT, END, WORLD, Size, untrained, wrapped
 from fedrl.llm.tasks import TextWorld
@@ -26,8 +26,8 @@ TAKING = ["take the red ball", "take the blue box", "take the green ball"]
 class Colours(gymnasium.Env[str, str]):
     """Task i: take what has colour i modulo three. Looking leaves only things to take; waiting leaves only looking."""
 
-    def __init__(self, limit: int = 4) -> None:
-        self.limit = limit
+    def __init__(self, max_episode_steps: int = 4) -> None:
+        self.max_episode_steps = max_episode_steps
         self.observation_space = self.action_space = Text(200)
         self.closed = False
 
@@ -48,7 +48,7 @@ class Colours(gymnasium.Env[str, str]):
             self.commands, seen = list(TAKING), f"you see a {wanted} thing"
         elif action == "wait":
             self.commands = ["look around"]
-        return seen, self.score, done, not done and self.steps >= self.limit, self.info()
+        return seen, self.score, done, not done and self.steps >= self.max_episode_steps, self.info()
 
     def info(self) -> dict[str, Any]:
         return {
@@ -73,8 +73,8 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return wrapped(pieces)
 
 
-def teller() -> Teller:
-    return Teller(tokenizer(), POCKET)
+def teller() -> PromptFormatter:
+    return PromptFormatter(tokenizer(), POCKET)
 
 
 def net(seed: int = 0, spread: float = 0.12, dtype: torch.dtype = torch.float32) -> LlamaForCausalLM:
@@ -112,7 +112,7 @@ class Tiny:
     def open(self) -> Model:
         return tiny(self.seed, self.lora)
 
-    def teller(self) -> Teller:
+    def teller(self) -> PromptFormatter:
         return teller()
 
     def init(self, key) -> Theta:

@@ -14,7 +14,7 @@ from fedrl.evaluation import sampled_return
 from fedrl.experiments import experiment, find, orders
 from fedrl.experiments.recipe import Arm, Recipe
 from fedrl.federations.federation import Federation
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.mlp import mlp
 from fedrl.records import folder
@@ -34,15 +34,15 @@ def build(config: Config) -> dict[str, Arm]:
     if config.kind == "hopper":
         from fedrl.environments.control import mujoco
 
-        legs = Federation(mujoco.hopper(limit=30, threads=1), mujoco.hopper_legs("low", 2))
+        legs = Federation(mujoco.hopper(max_episode_steps=30, threads=1), mujoco.hopper_legs("low", 2))
         return {"PAvg": Arm(pavg(**STEP, horizon=5), legs, 1, one_at_a_time(), look)}
     if config.kind == "mountain car":
-        hills = Federation(mountain_car.environment(limit=300), mountain_car.shifts("low", 3))
+        hills = Federation(mountain_car.environment(max_episode_steps=300), mountain_car.shifts("low", 3))
         return {"PAvg": Arm(pavg(**STEP, horizon=5), hills, 1, one_at_a_time(), look)}
-    carts = Federation(cart_pole.environment(limit=60), cart_pole.evenly(3, "half_length", 0.3, 0.9))
+    carts = Federation(cart_pole.environment(max_episode_steps=60), cart_pole.evenly(3, "half_length", 0.3, 0.9))
     return {
         "PAvg": Arm(pavg(**STEP, horizon=5), carts, 2, one_at_a_time(), look),
-        "alone": Arm(alone(steps_along(reinforce(horizon=5, batch=1), **STEP)), carts, 2, one_at_a_time(), look),
+        "alone": Arm(alone(gradient_learner(reinforce(horizon=5, batch=1), **STEP)), carts, 2, one_at_a_time(), look),
     }
 
 

@@ -19,19 +19,19 @@ from fedrl.learners.learner import Learner
 from fedrl.policies.deterministic import deterministic as without_noise
 from fedrl.rollouts.episodes import MOST_STEPS, Trajectory
 from fedrl.rollouts.sampling import contact
-from fedrl.rollouts.shared import Scene
+from fedrl.rollouts.shared import SharedState
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection, Choose, drawing
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics
 
-Measure = Callable[[Algorithm, Federation], Exchange]
+Evaluation = Callable[[Algorithm, Federation], Exchange]
 
 
 @checked
 def exact_return(
     clients: BuildSelection = everyone(), *, start: Array | None = None, deterministic: bool = False
-) -> Measure:
+) -> Evaluation:
     """J_c(pi) of each client by a linear solve, plain (not regularised) and discounted: Eq. (1) of 003, Eq. (3) of 000.
 
     `start` evaluates from another start distribution than the one trained from, `deterministic` the policy that always
@@ -45,26 +45,26 @@ def exact_return(
         gamma = federation.environment.gamma
         policy = without_noise(algorithm.policy) if deterministic else algorithm.policy
 
-        def table(theta: Tree, world: finite.MDP) -> Array:
+        def table(theta: Tree, env_params: finite.MDP) -> Array:
             if not deterministic:
-                return solvers.probabilities(policy, theta, states=world.start.shape[-1])
-            choice = policy.sample(theta, jnp.arange(world.start.shape[0]), None)
-            return solvers.deterministic(policy.action(choice), policy.actions, world.reward.dtype)
+                return solvers.probabilities(policy, theta, states=env_params.start.shape[-1])
+            choice = policy.sample(theta, jnp.arange(env_params.start.shape[0]), None)
+            return solvers.deterministic(policy.action(choice), policy.actions, env_params.reward.dtype)
 
         def value(answer, client: Client, key) -> Array:
-            pi = table(algorithm.theta_of(answer, client), client.world)
-            return jnp.dot(client.world.start if rho is None else rho, solvers.value(client.world, pi, gamma))
+            pi = table(algorithm.theta_of(answer, client), client.env_params)
+            return jnp.dot(client.env_params.start if rho is None else rho, solvers.value(client.env_params, pi, gamma))
 
         local = LocalUpdate(
             start=value,
             sample=lambda local, client, key: (),
-            estimate=lambda local, seen, client, key: ((), local),
+            estimate=lambda local, trajectory, client, key: ((), local),
             apply=lambda local, direction, client: local,
             finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
             max_steps=0,
             possible=lambda value, client: _possible(value, client, gamma),
         )
-        return measuring(algorithm, local, _drawn(clients, algorithm, federation, local))
+        return evaluation_exchange(algorithm, local, _drawn(clients, algorithm, federation, local))
 
     return build
 
@@ -81,21 +81,21 @@ def _distribution(start: Any) -> Any:
 
 
 def _want_mdps(federation: Federation, rho: Any) -> None:
-    worlds = jax.eval_shape(federation.example)
-    if not isinstance(worlds, finite.MDP):
+    env_params = jax.eval_shape(federation.example)
+    if not isinstance(env_params, finite.MDP):
         raise ValueError(
-            f"exact_return solves finite MDPs, and the worlds of this federation are of the kind {type(worlds).__name__}; "
-            "use measure=sampled_return()"
+            f"exact_return solves finite MDPs, and the worlds of this federation are of the kind {type(env_params).__name__}; "
+            "use evaluation=sampled_return()"
         )
-    if rho is not None and rho.shape != worlds.start.shape:
+    if rho is not None and rho.shape != env_params.start.shape:
         raise ValueError(
-            f"start has {len(rho)} states, the MDPs {worlds.start.shape[0]}; give one probability for each"
+            f"start has {len(rho)} states, the MDPs {env_params.start.shape[0]}; give one probability for each"
         )
 
 
 def _possible(value: Array, client: Client, gamma: float) -> Array:
     """Whether |J| <= max |r| / (1 - gamma), with room for what the linear solve may be off by."""
-    return jnp.abs(value) <= 1.01 * jnp.max(jnp.abs(client.world.reward)) / (1.0 - gamma) + 1e-6
+    return jnp.abs(value) <= 1.01 * jnp.max(jnp.abs(client.env_params.reward)) / (1.0 - gamma) + 1e-6
 
 
 class _Look(NamedTuple):
@@ -111,7 +111,7 @@ def sampled_return(
     horizon: int | None = None,
     per_step: bool = False,
     deterministic: bool = False,
-) -> Measure:
+) -> Evaluation:
     """Mean undiscounted return of `episodes` episodes of each client, acting as in training (Wang et al. 2024, Xie & Song
     2025), or with `deterministic` by the most likely action: an argmax, the mean of a Gaussian.
 
@@ -125,7 +125,7 @@ def sampled_return(
 
     def build(algorithm: Algorithm, federation: Federation) -> Exchange:
         environment = federation.environment
-        most = horizon or environment.limit or (MOST_STEPS if isinstance(environment, Host) else 0)
+        most = horizon or environment.max_episode_steps or (MOST_STEPS if isinstance(environment, Host) else 0)
         if not most:
             raise ValueError("this environment has no time limit; say how long to look: sampled_return(horizon=1000)")
         touch = contact(
@@ -137,29 +137,31 @@ def sampled_return(
             afresh=True,
         )
 
-        def afresh(local: _Look, clients: Client, scene: Scene, key: Key) -> tuple[Trajectory, Scene]:
+        def afresh(
+            local: _Look, clients: Client, shared_state: SharedState, key: Key
+        ) -> tuple[Trajectory, SharedState]:
             """Epochs of their own: the world in which clients train stays as it is."""
-            first = jax.tree.map(lambda x: x[0], clients.world)
-            return touch.sample(local, clients, touch.scene(first, key), key)[0], scene
+            first = jax.tree.map(lambda x: x[0], clients.env_params)
+            return touch.sample(local, clients, touch.init_shared_state(first, key), key)[0], shared_state
 
-        def returned(local: _Look, seen: Trajectory, client: Client, key: Key) -> tuple[Array, _Look]:
-            reward = seen.reward
-            if touch.together:  # the world went on after its first epoch
-                over = (seen.done | seen.cut).astype(jnp.int32)
+        def returned(local: _Look, trajectory: Trajectory, client: Client, key: Key) -> tuple[Array, _Look]:
+            reward = trajectory.reward
+            if touch.shared_env:  # the world went on after its first epoch
+                over = (trajectory.terminated | trajectory.truncated).astype(jnp.int32)
                 reward = jnp.where(jnp.cumsum(over, axis=1) - over == 0, reward, jnp.zeros_like(reward))
             earned = jnp.mean(jnp.sum(reward, axis=1))
             return earned / most if per_step else earned, local
 
         local = LocalUpdate(
             start=lambda answer, client, key: _Look(answer, jnp.zeros(())),
-            sample=afresh if touch.together else touch.sample,
+            sample=afresh if touch.shared_env else touch.sample,
             estimate=returned,
             apply=lambda local, returned, client: local._replace(returned=returned),
             finish=lambda local, client: (local.returned, (), jnp.zeros((), jnp.int32)),
             traced=isinstance(environment, Environment),
-            together=touch.together,
+            shared_env=touch.shared_env,
         )
-        return measuring(algorithm, local, _drawn(clients, algorithm, federation, local))
+        return evaluation_exchange(algorithm, local, _drawn(clients, algorithm, federation, local))
 
     return build
 
@@ -168,17 +170,19 @@ def _drawn(clients: BuildSelection, algorithm: Algorithm, federation: Federation
     return drawing(clients, federation, Learner(algorithm.policy, algorithm.init, local))
 
 
-def usual(federation: Federation) -> Measure:
+def default_evaluation(federation: Federation) -> Evaluation:
     """What is measured unless a user says otherwise: the exact return where worlds are finite MDPs, else a sampled one."""
-    worlds = jax.eval_shape(federation.example)
-    return exact_return() if isinstance(worlds, finite.MDP) else sampled_return()
+    env_params = jax.eval_shape(federation.example)
+    return exact_return() if isinstance(env_params, finite.MDP) else sampled_return()
 
 
 def _returned(server: Any, returns: Array, cohort: Cohort, key: Key) -> tuple[Any, Metrics]:
     return server, {"return": jnp.sum(cohort.weight * returns), "returns": returns}
 
 
-def measuring(algorithm: Algorithm, local: LocalUpdate, choose: Choose, receive: Callable = _returned) -> Exchange:
+def evaluation_exchange(
+    algorithm: Algorithm, local: LocalUpdate, choose: Choose, receive: Callable = _returned
+) -> Exchange:
     """The exchange in which clients look at what the server would answer; `receive` leaves the server as it was.
 
     Returns move nothing, so a limit on the norm of uploads is not for them.

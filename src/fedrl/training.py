@@ -17,7 +17,7 @@ from fedrl.engines.fused import fused
 from fedrl.engines.processes import processes
 from fedrl.environments.env_params import check_held
 from fedrl.environments.protocol import Environment
-from fedrl.evaluation import Measure, usual
+from fedrl.evaluation import Evaluation, default_evaluation
 from fedrl.faults import STOP, Faults
 from fedrl.federations.federation import Federation
 from fedrl.finished_run import Run
@@ -29,8 +29,8 @@ from fedrl.records.rows import Ledger, Row
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Metrics
 
-Watch = Callable[[Row, int], None]  # (newest row, rounds in all)
-Keep = Callable[[Algorithm, State], Tree]  # what to keep of a state, every leaf with a leading seed axis
+Callback = Callable[[Row, int], None]  # (newest row, rounds in all)
+Snapshot = Callable[[Algorithm, State], Tree]  # what to keep of a state, every leaf with a leading seed axis
 
 
 @checked
@@ -43,52 +43,54 @@ def train(
     seeds: int = 1,
     out: str | Path | None = None,
     engine: Engine | None = None,
-    measure: Measure | None = None,
-    every: int = 1,
-    keep: Keep | None = None,
-    watch: Watch | None = None,
+    evaluation: Evaluation | None = None,
+    eval_every: int = 1,
+    snapshot: Snapshot | None = None,
+    callback: Callback | None = None,
     warn: Callable[[str], None] = print,
     checkpoint_seconds: float = 10.0,
     faults: Faults | None = None,
 ) -> Run:
-    """Play `rounds` rounds for `seeds` seeds from `seed` on, measuring every `every` rounds.
+    """Play `rounds` rounds for `seeds` seeds from `seed` on, measuring every `eval_every` rounds.
 
     With `out` the run leaves log, checkpoints and policy there, and goes on from what it finds there: a folder belongs to
     one run, which its `run.toml` describes, and to one process at a time. Without, it is only in memory.
     The default engine is the exact fused one, or `processes` where the environment cannot be compiled.
-    What `keep` makes of the state at each measured round stays there too, in a file a round (`records/snapshots.py`).
-    `watch` is called after every few rounds and for every measured one; without one, a terminal shows a progress bar.
+    What `snapshot` makes of the state at each measured round stays there too, in a file a round (`records/snapshots.py`).
+    `callback` is called after every few rounds and for every measured one; without one, a terminal shows a progress bar.
     `faults` says what to do when a client fails: `fedrl.faults.stop()`, the default, or `leave_out()`.
     """
-    at_least(1, rounds=rounds, seeds=seeds, every=every)
+    at_least(1, rounds=rounds, seeds=seeds, eval_every=eval_every)
     at_least(0, seed=seed)
     if seed + seeds > 2**32:
         raise ValueError(f"seeds go up to 2**32 - 1, got {seeds} from {seed} on; choose a smaller seed")
     _check_quorum(faults, federation)
     algorithm = method(federation)
-    measure = measure or usual(federation)
+    evaluation = evaluation or default_evaluation(federation)
     usual_engine = fused if isinstance(federation.environment, Environment) else processes
     rule, played = faults or STOP, range(seed, seed + seeds)
-    play = (engine or usual_engine())(algorithm, federation, measure(algorithm, federation), every, rule)
+    play = (engine or usual_engine())(algorithm, federation, evaluation(algorithm, federation), eval_every, rule)
     play = play._replace(init=partial(_begun, play))
-    what = partial(identity.of_run, method, federation, measure, seeds=played, every=every, engine=play.kind)
+    what = partial(
+        identity.of_run, method, federation, evaluation, seeds=played, eval_every=eval_every, engine=play.kind
+    )
     check = partial(left_out.check, rule, first_seed=seed, explain=play.explain)
     journal = Journal(
-        out, Ledger(algorithm, federation), partial(keep, algorithm) if keep else None, check,
+        out, Ledger(algorithm, federation), partial(snapshot, algorithm) if snapshot else None, check,
         partial(left_out.listed, first_seed=seed, explain=play.explain), warn,
     )  # fmt: skip
     with closing(play), _owned(out, what, warn), closing(journal):
         at = journal.begin(play, played, rounds, warn)
         try:
-            with _watching(watch, seeds) as see:
+            with _watching(callback, seeds) as see:
                 singly = 0  # up to this round, one at a time
                 for count in _paces(play.most):
                     if at.round >= rounds:
                         break
-                    count = min(count, rounds - at.round, every - at.round % every if keep else rounds)
+                    count = min(count, rounds - at.round, eval_every - at.round % eval_every if snapshot else rounds)
                     count = 1 if at.round < singly else count
                     try:
-                        state, metrics, final = _played(play, at, count, rounds, every, check)
+                        state, metrics, final = _played(play, at, count, rounds, eval_every, check)
                     except Exception as error:
                         if count == 1:
                             error.add_note(f"in round {at.round + 1}")
@@ -119,15 +121,15 @@ def _check_quorum(faults: Faults | None, federation: Federation) -> None:
 def _begun(play: Play, seeds: Sequence[int]) -> tuple[State, Metrics]:
     """The beginning of a run, whose drawn worlds have then been looked at."""
     state, opening = play.init(seeds)
-    check_held(state.clients.worlds)
+    check_held(state.clients.env_params)
     return state, opening
 
 
 @contextmanager
-def _watching(watch: Watch | None, seeds: int) -> Iterator[Watch | None]:
-    """`watch` itself, or where there is none and a person may be looking, a progress bar."""
-    if watch or not sys.stderr.isatty():
-        yield watch
+def _watching(callback: Callback | None, seeds: int) -> Iterator[Callback | None]:
+    """`callback` itself, or where there is none and a person may be looking, a progress bar."""
+    if callback or not sys.stderr.isatty():
+        yield callback
         return
     from rich.console import Console
 
@@ -143,21 +145,21 @@ def _newest(rows: list[Row]) -> Iterator[Row]:
 
 
 def _played(
-    play: Play, at: Checkpoint, count: int, rounds: int, every: int, check: Check
+    play: Play, at: Checkpoint, count: int, rounds: int, eval_every: int, check: Check
 ) -> tuple[State, Metrics, Metrics]:
     """The next `count` rounds: state, metrics [seeds, rounds, ...], last measurement. Raises if a round must not count."""
     state, metrics = jax.block_until_ready(play.advance(at.state, at.round, count))
     metrics = jax.device_get(metrics)
     for i in range(count):
         check(at.round + i + 1, {name: value[:, i] for name, value in metrics.items()})
-    final = _final(play, state, at.round + count, rounds, every)
+    final = _final(play, state, at.round + count, rounds, eval_every)
     check(at.round + count, final)
     return state, metrics, final
 
 
-def _final(play: Play, state: State, done: int, rounds: int, every: int) -> Metrics:
-    """The last round is always measured, also when it is not a multiple of `every`."""
-    return jax.device_get(play.measure(state)) if done == rounds and rounds % every else {}
+def _final(play: Play, state: State, done: int, rounds: int, eval_every: int) -> Metrics:
+    """The last round is always measured, also when it is not a multiple of `eval_every`."""
+    return jax.device_get(play.evaluate(state)) if done == rounds and rounds % eval_every else {}
 
 
 def _paces(most: int) -> Iterator[int]:

@@ -21,7 +21,7 @@ class Client(NamedTuple):
     """One client. A row of a stack when fused; alone on its machine otherwise."""
 
     id: Array  # the only name a client has; keys and sorting use it
-    world: Tree  # parameters of its environment
+    env_params: Tree  # parameters of its environment
     profile: Tree  # facts about it: weight q, local steps, delay
     memory: Tree  # what it keeps between rounds; never uploaded
 
@@ -39,7 +39,7 @@ class Clients(NamedTuple):
     """All clients of one seed."""
 
     key: Array  # where drawn environments come from
-    worlds: Tree  # a stack, or () where they are shared by all seeds or drawn on demand
+    env_params: Tree  # a stack, or () where they are shared by all seeds or drawn on demand
     memory: Tree  # a stack
     faults: dict[str, Array]  # of every exchange, [count] int32: faults in a row
     shared_state: Tree = ()  # the environment that clients share, where they do
@@ -66,7 +66,7 @@ class LocalUpdate(NamedTuple):
     )
     traced: bool = True  # False: `sample` runs simulators and cannot be compiled; everything else can,
     plain: bool = False  # but where this is True: then `estimate` and `apply` are plain Python too (torch, say)
-    together: bool = False  # True: clients meet in one world, and `sample` is of all of them at once:
+    shared_env: bool = False  # True: clients meet in one world, and `sample` is of all of them at once:
     #                         (stack of local, stack of clients, scene, key) -> stack of seen, scene
     most_env_steps: int = 0  # that one local step can take, 0 if not known: an answer that claims more is a fault
     possible: Callable | None = None  # (upload, client) -> whether it can be true; None: whatever is finite
@@ -135,4 +135,6 @@ class Algorithm(NamedTuple):
     opening: tuple[Exchange, ...] = ()  # played once, before the first round
     memory: Callable = lambda client_id, key: ()  # (client_id, key) -> what a client starts with
     theta_of: Callable = lambda answer, client: answer  # the parameters this client acts with
-    scene: Callable = lambda world, key: ()  # (world, key) -> the world clients meet in, as it is at the start
+    init_shared_state: Callable = (
+        lambda env_params, key: ()
+    )  # (world, key) -> the world clients meet in, as it is at the start

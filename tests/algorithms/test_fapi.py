@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from federations import federation, random_worlds
+from federations import federation, random_mdps
 
 from fedrl import keys
 from fedrl.algorithms.fapi import (
@@ -59,7 +59,7 @@ def test_engines_agree_to_the_bit(name):
 
 def by_hand(rounds, *, centrally, sweeps, step, cohorts=None):
     """Both algorithms in NumPy; cohorts[t] are the ids that improve in round t."""
-    kernel, reward, _ = (np.asarray(x, np.float64) for x in random_worlds(CLIENTS))
+    kernel, reward, _ = (np.asarray(x, np.float64) for x in random_mdps(CLIENTS))
     pi, values, v = np.full((STATES, 3), 1 / 3), np.zeros((CLIENTS, STATES)), np.zeros(STATES)
     for t in range(rounds):
         chosen = np.arange(CLIENTS) if cohorts is None else cohorts[t]
@@ -101,17 +101,17 @@ def test_against_the_pseudocode(centrally, sweeps, step, some):
 
 @pytest.mark.parametrize("name", ["algorithm 1", "algorithm 1, approximate", "algorithm 2"])
 def test_equal_clients_find_the_optimal_policy(name):
-    worlds = random_worlds(CLIENTS, kappa=0.0)
-    one = jax.tree.map(lambda x: x[0], worlds)
+    env_params = random_mdps(CLIENTS, kappa=0.0)
+    one = jax.tree.map(lambda x: x[0], env_params)
     choice, v = solvers.optimal(one, GAMMA)
-    _, state, metrics = play(METHODS[name], Federation(finite.environment(STATES, 3, GAMMA), worlds), 40)
+    _, state, metrics = play(METHODS[name], Federation(finite.environment(STATES, 3, GAMMA), env_params), 40)
     np.testing.assert_allclose(state.server.theta[0], solvers.deterministic(choice, 3), atol=1e-6)
     np.testing.assert_allclose(metrics["measure/return"][0, -1], jnp.dot(one.start, v), rtol=1e-5)
     assert int(metrics["train/env_steps"].sum()) == 0
 
 
 def test_with_equal_clients_the_algorithms_are_one():
-    where = Federation(finite.environment(STATES, 3, GAMMA), random_worlds(CLIENTS, kappa=0.0))
+    where = Federation(finite.environment(STATES, 3, GAMMA), random_mdps(CLIENTS, kappa=0.0))
     ours, theirs = (play(METHODS[f"algorithm {i}, approximate"], where, 6)[1] for i in (1, 2))
     np.testing.assert_array_equal(ours.server.theta, theirs.server.theta)
     np.testing.assert_array_equal(jnp.broadcast_to(ours.server.kept[:, None], (1, 4, 4)), theirs.clients.memory.w)
@@ -120,16 +120,16 @@ def test_with_equal_clients_the_algorithms_are_one():
 @pytest.mark.parametrize("centrally", [True, False], ids=["algorithm 1", "algorithm 2"])
 def test_theorem_10_on_what_was_learnt(centrally):
     """Exact evaluation and greedy improvement: only heterogeneity is left in the bound."""
-    worlds, q = random_worlds(CLIENTS), jnp.asarray(Q)
+    env_params, q = random_mdps(CLIENTS), jnp.asarray(Q)
     _, state, _ = play(METHODS[f"algorithm {2 - centrally}"], federation(CLIENTS, weight=WEIGHT), 40)
-    level = measured.levels(worlds, q)
+    level = measured.levels(env_params, q)
     epsilon = (
         bounds.lemma_5(GAMMA, 1.0, level.imaginary, 0.0) if centrally else bounds.lemma_6(GAMMA, 1.0, *level, 0.0, 0.0)
     )
     bound = bounds.theorem_10(GAMMA, 1.0, level.imaginary, epsilon, bounds.equation_10(GAMMA, 1.0, level[0], 0.0))
-    choice, _ = solvers.optimal(finite.average(worlds, q), GAMMA)
-    best = measured.average_values(worlds, solvers.deterministic(choice, 3), GAMMA, q)
-    learnt = measured.average_values(worlds, state.server.theta[0], GAMMA, q)
+    choice, _ = solvers.optimal(finite.average(env_params, q), GAMMA)
+    best = measured.average_values(env_params, solvers.deterministic(choice, 3), GAMMA, q)
+    learnt = measured.average_values(env_params, state.server.theta[0], GAMMA, q)
     assert jnp.max(jnp.abs(learnt - best)) <= bound
     assert jnp.max(jnp.abs(learnt - best)) <= 0.05 * jnp.max(best)  # and far better than that
 

@@ -21,9 +21,9 @@ from fedrl.learners.optimizers import constant
 from fedrl.policies.mlp import mlp
 from fedrl.selection.participation import uniform
 
-SMALL = {"policy": mlp(8), "value": (8,), "steps": 32, "copies": 2, "epochs": 1, "minibatch": 16, "critic_epochs": 2,
-         "critic_minibatch": 16, "rate": constant(1e-2)}  # fmt: skip
-CARTS = Federation(cart_pole.environment(limit=20), cart_pole.start_ranges(3, 0.01, 0.2))
+SMALL = {"policy": mlp(8), "value": (8,), "steps": 32, "num_envs": 2, "epochs": 1, "minibatch": 16, "critic_epochs": 2,
+         "critic_minibatch": 16, "learning_rate": constant(1e-2)}  # fmt: skip
+CARTS = Federation(cart_pole.environment(max_episode_steps=20), cart_pole.start_ranges(3, 0.01, 0.2))
 
 
 def test_first_the_critic_moves_then_the_actor():
@@ -33,8 +33,8 @@ def test_first_the_critic_moves_then_the_actor():
     state, _ = play.init([0])
     server, clients = jax.tree.map(lambda x: x[0], (state.server, state.clients))
     evaluation, improvement = algorithm.exchanges
-    measure = sampled_return(1)(algorithm, CARTS)
-    player = _Program(algorithm, CARTS, measure, 1, STOP, _each("map", 1)).player(CARTS.shared())
+    evaluation = sampled_return(1)(algorithm, CARTS)
+    player = _Program(algorithm, CARTS, evaluation, 1, STOP, _each("map", 1)).player(CARTS.shared())
     first = State(key, server, clients)
     (second,), _ = rounds.play((evaluation,), player, [first])
     after = second.server

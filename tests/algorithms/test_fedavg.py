@@ -21,9 +21,9 @@ def after(uploads: list[float], *, weight: tuple[float, ...], present: tuple[boo
     sent = jnp.broadcast_to(jnp.asarray(uploads)[:, None, None], (3, 4, 3))
     asked = Cohort(jnp.arange(3), jnp.asarray(weight), jnp.asarray(present), jnp.zeros(3, jnp.int32))
     server = ServerState(jnp.ones((4, 3)), jnp.int32(6))
-    server, seen = update_server(train, server, (sent, ()), asked, keys.of_seed(0))
+    server, trajectory = update_server(train, server, (sent, ()), asked, keys.of_seed(0))
     assert int(server.round) == 7
-    return np.asarray(server.theta), float(seen["update_norm"])
+    return np.asarray(server.theta), float(trajectory["update_norm"])
 
 
 ALL, EVEN, UNEVEN = (True,) * 3, (1 / 3,) * 3, (0.5, 0.25, 0.25)

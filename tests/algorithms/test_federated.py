@@ -29,7 +29,7 @@ from fedrl.engines.fused import fused
 from fedrl.evaluation import exact_return
 from fedrl.learners.actor_critic_records import Theta
 from fedrl.learners.filtering import pooling
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.learner import Learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.filtered import Filters, Moments
@@ -41,8 +41,8 @@ from fedrl.types import Channel, Cohort, LocalUpdate
 
 STEPS = {"eta": 0.1, "local_steps": 4}
 SAMPLING = {"horizon": 3, "batch": 2}
-LEARNER = steps_along(reinforce(**SAMPLING), **STEPS)
-PPO = {"policy": mlp(4), "value": (4,), "steps": 8, "copies": 2, "minibatch": 8, "critic_minibatch": 8, "warm_up": 8}
+LEARNER = gradient_learner(reinforce(**SAMPLING), **STEPS)
+PPO = {"policy": mlp(4), "value": (4,), "steps": 8, "num_envs": 2, "minibatch": 8, "critic_minibatch": 8, "warm_up": 8}
 ALGORITHMS = {
     "FedAvg": lambda **parts: fedavg(LEARNER, **parts),
     "FedAdam": lambda **parts: fedavg(LEARNER, server=optax.adam(1e-2), **parts),
@@ -120,7 +120,7 @@ def test_every_algorithm_takes_every_part(name):
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_reports_do_not_go_around_a_channel(name):
     def reporting(federation, learner):
-        return everyone()(federation, learner)._replace(rides=lambda local, client: client.id)
+        return everyone()(federation, learner)._replace(report=lambda local, client: client.id)
 
     channel = Channel(lambda upload, *rest: upload, lambda aggregate, *rest: aggregate)
     assert ALGORITHMS[name](selection=reporting)(federation(CLIENTS)).exchanges
@@ -190,8 +190,11 @@ def test_a_clipping_channel_with_fmarl():
     np.testing.assert_allclose(after.theta[0, :2] - server.theta[0, :2], [0.6, 0.8], rtol=1e-6)
     play = fused("map")(algorithm, federation(3), exact_return()(algorithm, federation(3)))
     _, metrics = play.advance(play.init([0])[0], 0, 1)
-    seen = {name: metrics[f"train/{name}"][0, 0] for name in ("updates", "messages")}
-    assert (int(seen["updates"]), int(seen["messages"])) == (6, 3 * 2 * 2 * 2)  # 2 neighbours, E = 2, 2 steps
+    trajectory = {name: metrics[f"train/{name}"][0, 0] for name in ("updates", "messages")}
+    assert (int(trajectory["updates"]), int(trajectory["messages"])) == (
+        6,
+        3 * 2 * 2 * 2,
+    )  # 2 neighbours, E = 2, 2 steps
     assert "train/episode_return" not in metrics  # what clients report of their learning would go around the channel
 
 
@@ -206,10 +209,10 @@ def moved_by(server: optax.GradientTransformation, *rounds: tuple[float, float, 
     algorithm = fedavg(LEARNER, server=server)(federation(3))
     state, found = algorithm.init(keys.of_seed(0))._replace(theta=jnp.zeros((4, 3))), [0.0]
     for uploads in rounds:
-        state, seen = received(algorithm, state, everywhere(*uploads), **options)
+        state, trajectory = received(algorithm, state, everywhere(*uploads), **options)
         found.append(float(state.theta[1, 2]))
     np.testing.assert_allclose(state.theta, np.full((4, 3), found[-1]))
-    np.testing.assert_allclose(seen["update_norm"], 12**0.5 * abs(np.mean(rounds[-1])), rtol=1e-6)
+    np.testing.assert_allclose(trajectory["update_norm"], 12**0.5 * abs(np.mean(rounds[-1])), rtol=1e-6)
     return np.diff(found).tolist()
 
 
@@ -260,10 +263,12 @@ def test_nobody_answers_the_optimiser():
 
 def test_filters_are_pooled_and_only_parameters_optimised():
     """As FedAvg pools them, to the bit; actor and critic go 0.1 of the way that Adam makes of their mean."""
-    seen = Moments(jnp.asarray([1.0, 2.0, 3.0]), jnp.asarray([[1.0], [2.0], [4.0]]), jnp.asarray([[0.0], [1.0], [2.0]]))
-    theta = Theta(jnp.zeros(2), jnp.zeros(1), Filters(jax.tree.map(lambda x: x[0], seen), ()))
+    trajectory = Moments(
+        jnp.asarray([1.0, 2.0, 3.0]), jnp.asarray([[1.0], [2.0], [4.0]]), jnp.asarray([[0.0], [1.0], [2.0]])
+    )
+    theta = Theta(jnp.zeros(2), jnp.zeros(1), Filters(jax.tree.map(lambda x: x[0], trajectory), ()))
     learner = Learner(None, lambda key: theta, LocalUpdate(*[lambda *rest: None] * 5), pooling=pooling)
-    uploads = Theta(jnp.ones((3, 2)), -jnp.ones((3, 1)), Filters(seen, ()))
+    uploads = Theta(jnp.ones((3, 2)), -jnp.ones((3, 1)), Filters(trajectory, ()))
     states = []
     for server in (None, optax.adam(0.1)):
         algorithm = fedavg(lambda environment: learner, server=server)(federation(3))

@@ -13,7 +13,7 @@ from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments.control import cart_pole
 from fedrl.environments.tabular import solvers
-from fedrl.evaluation import exact_return, measuring
+from fedrl.evaluation import evaluation_exchange, exact_return
 from fedrl.federations.federation import Federation
 from fedrl.policies.mlp import categorical_mlp
 from fedrl.policies.softmax import softmax_table
@@ -48,18 +48,18 @@ def theta_norm(algorithm, where):
     local = LocalUpdate(
         start=lambda theta, client, key: trees.squared_norm(theta),
         sample=lambda local, client, key: (),
-        estimate=lambda local, seen, client, key: ((), local),
+        estimate=lambda local, trajectory, client, key: ((), local),
         apply=lambda local, direction, client: local,
         finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
         max_steps=0,
     )
-    return measuring(algorithm, local, everyone()(where, None).choose)
+    return evaluation_exchange(algorithm, local, everyone()(where, None).choose)
 
 
-def end_state(method, where, measure, engine) -> list[np.ndarray]:
+def end_state(method, where, evaluation, engine) -> list[np.ndarray]:
     """The server after four rounds, and every metric."""
     algorithm = method(where)
-    play = engine(algorithm, where, measure(algorithm, where), 1)
+    play = engine(algorithm, where, evaluation(algorithm, where), 1)
     state, opening = play.init([5, 6])
     state, metrics = play.advance(state, 0, 4)
     return [np.asarray(leaf) for leaf in jax.tree.leaves((state.server, opening, metrics))]
@@ -81,9 +81,11 @@ SETTINGS = {
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_engines_agree(name):
-    where, measure, options = SETTINGS[name]
+    where, evaluation, options = SETTINGS[name]
     method, where = fedhapg_m(beta=0.3, local_steps=3, **SAMPLING, **options), where()
-    exact, plain, fast = (end_state(method, where, measure, e) for e in (fused("map"), one_at_a_time(), fused("vmap")))
+    exact, plain, fast = (
+        end_state(method, where, evaluation, e) for e in (fused("map"), one_at_a_time(), fused("vmap"))
+    )
     for a, b, c in zip(exact, plain, fast, strict=True):
         assert np.all(np.isfinite(a))
         assert a.tobytes() == b.tobytes()
@@ -107,7 +109,7 @@ def test_it_learns():
     where = federation(4)
     method = fedhapg_m(beta=0.2, eta=0.05, local_steps=5, first_batch=10, horizon=20, batch=4)
     rows = train(method, where, rounds=60, seed=0, engine=fused("vmap")).rows
-    best = jnp.mean(jax.vmap(lambda mdp: mdp.start @ solvers.optimal(mdp, 0.8)[1])(where.worlds))
+    best = jnp.mean(jax.vmap(lambda mdp: mdp.start @ solvers.optimal(mdp, 0.8)[1])(where.env_params))
     assert rows[-1]["return"] - rows[0]["return"] > 0.7 * (float(best) - rows[0]["return"])
 
 

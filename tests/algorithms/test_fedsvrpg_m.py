@@ -23,9 +23,9 @@ def test_u_0_is_the_mean_gradient():
     """A large first batch: u_0 is the exact gradient of J at theta_0, and theta has not moved."""
     where, algorithm, engine = play(beta=0.5, first_batch=50_000)
     state, metrics = engine.init([0])
-    worlds = jax.tree.map(jnp.asarray, where.worlds)
+    env_params = jax.tree.map(jnp.asarray, where.env_params)
     theta = state.server.theta[0]
-    exact = jax.vmap(lambda world: solvers.gradient(algorithm.policy, theta, world, 0.5))(worlds).mean(axis=0)
+    exact = jax.vmap(lambda mdp: solvers.gradient(algorithm.policy, theta, mdp, 0.5))(env_params).mean(axis=0)
     np.testing.assert_allclose(state.server.kept.u[0], exact, atol=0.01)
     np.testing.assert_array_equal(theta, 0.0)
     assert int(metrics["first/env_steps"][0]) == 3 * 50_000 * 20

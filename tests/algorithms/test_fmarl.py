@@ -15,12 +15,12 @@ from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.evaluation import exact_return
 from fedrl.learners.decay import exponential
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.local_step_counts import by_step_time, drawn, given
 from fedrl.learners.reinforce import reinforce
 
 M, TAU, ROUNDS = 5, 3, 3
-LEARNER = steps_along(reinforce(horizon=10, batch=2), eta=0.3, local_steps=TAU)
+LEARNER = gradient_learner(reinforce(horizon=10, batch=2), eta=0.3, local_steps=TAU)
 
 
 def theta_after(method, engine=None, rounds: int = ROUNDS) -> tuple[np.ndarray, dict]:
@@ -82,7 +82,7 @@ def test_one_step_by_hand():
     def learner(environment):
         learns = LEARNER(environment)
 
-        def estimate(local, seen, client, key):
+        def estimate(local, trajectory, client, key):
             number = (client.id + 1).astype(jnp.float32)
             return jax.tree.map(lambda x: jnp.full_like(x, number), local.theta), local
 
@@ -107,7 +107,7 @@ def test_one_step_by_hand():
 
 
 def test_the_log_counts_bytes_between_neighbours():
-    run = fedrl.train(fmarl(LEARNER, tau=TAU, graph=ring(M)), federation(M), rounds=2, measure=exact_return())
+    run = fedrl.train(fmarl(LEARNER, tau=TAU, graph=ring(M)), federation(M), rounds=2, evaluation=exact_return())
     theta = sum(x.nbytes for x in jax.tree.leaves(run.theta))
     assert run.rows[-1]["bytes_peer"] == 2 * theta * 2 * M * TAU
     assert run.rows[-1]["train/messages"] == 2 * M * TAU  # of one round
@@ -119,7 +119,7 @@ def test_decay_weighs_later_steps_less():
     def learner(environment):
         learns = LEARNER(environment)
 
-        def estimate(local, seen, client, key):
+        def estimate(local, trajectory, client, key):
             return jax.tree.map(jnp.ones_like, local.theta), local
 
         return learns._replace(local=learns.local._replace(estimate=estimate))

@@ -43,7 +43,7 @@ WRONG: Mistakes = {
         lambda: Grpo(minibatch="16"),
         "minibatch wants a whole number, got the text '16'; write minibatch=16",
     ),
-    "lr": (lambda: Grpo(lr=1e-3), r"no argument 'lr'; give it to the learner, such as grpo\(rate=1e-6\)"),
+    "lr": (lambda: Grpo(lr=1e-3), r"no argument 'lr'; give it to the learner, such as grpo\(learning_rate=1e-6\)"),
     "entropy": (lambda: Grpo(ent_coef=0.1), r"no argument 'ent_coef'; did you mean entropy_bonus\?"),
     "temperature": (lambda: Acting(temperature=math.nan), "temperature must be a finite number at least 0, got nan"),
     "window": (lambda: Acting(window=1.5), "window wants a whole number or None, got 1.5; write window=2"),
@@ -55,7 +55,7 @@ WRONG: Mistakes = {
     "games": (lambda: Household(games=0), "games must be a finite number at least 1, got 0"),
     "trust": (lambda: Pretrained(trust="yes"), "trust wants True or False, got the text 'yes'"),
     "warm": (lambda: Pretrained(warm=3), r"warm wants a Warm or None, got 3; give Warm\(WebShop\(\)\)"),
-    "warm rate": (lambda: Warm(WebShop(), rate=-1.0), "rate must be a finite number larger than 0, got -1.0"),
+    "warm rate": (lambda: Warm(WebShop(), learning_rate=-1.0), "rate must be a finite number larger than 0, got -1.0"),
     "application": (lambda: Warm(3), r"application wants a Settings, got 3; give an application, such as WebShop\(\)"),
     "uncalled application": (
         lambda: Pocket(WebShop),
@@ -69,7 +69,7 @@ WRONG: Mistakes = {
     "uncalled model": (lambda: grpo(Pretrained), r"spec=Pretrained is not called; write spec=Pretrained\(\)"),
     "uncalled settings": (lambda: grpo(Tiny(), Grpo), r"settings=Grpo is not called; write settings=Grpo\(\)"),
     "schedule": (
-        lambda: grpo(Tiny(), rate=constant(1e-3)),
+        lambda: grpo(Tiny(), learning_rate=constant(1e-3)),
         "rate wants a number, got a function, constant.*give a number, such",
     ),
     "held out": (lambda: held_out(3, 3, [1]), "spec wants a Spec, got 3"),

@@ -22,9 +22,9 @@ from fedrl.keys import of_seed
 from fedrl.learners import optimizers, ppo, reinforce, tac, trpo
 from fedrl.learners.actor_critic_records import ActorCritic
 from fedrl.learners.decay import exponential
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.learner import Model
-from fedrl.learners.optimizers import as_rate, constant
+from fedrl.learners.optimizers import as_schedule, constant
 from fedrl.learners.proximal import proximal
 from fedrl.learners.surrogates import clipped
 from fedrl.policies.mlp import mlp
@@ -35,7 +35,20 @@ from fedrl.types import Client
 PPO, TAC, TRPO, AVG = ppo.ppo, tac.tac, trpo.trpo, fedavg.fedavg
 
 BUILDERS = [
-    *(PPO, TRPO, TAC, AVG, pavg, s_fedpg, rs_fedpg, b_rs_fedpg, alone.alone, fmarl.fmarl, steps_along, fedrl.train),
+    *(
+        PPO,
+        TRPO,
+        TAC,
+        AVG,
+        pavg,
+        s_fedpg,
+        rs_fedpg,
+        b_rs_fedpg,
+        alone.alone,
+        fmarl.fmarl,
+        gradient_learner,
+        fedrl.train,
+    ),
     *(fed_q_learning.fed_q_learning, fedsvrpg_m.fedsvrpg_m, fedhapg_m.fedhapg_m, fedrl.gymnasium, fedrl.pettingzoo),
     *(fapi_networks.deep_fapi_with_federated_evaluation, fapi_networks.deep_fapi_without_federated_evaluation),
     *(fapi.fapi_with_federated_evaluation, fapi.fapi_without_federated_evaluation),
@@ -56,8 +69,8 @@ def test_the_settings_of_actor_critics_have_one_place_and_arrive(build, monkeypa
     defaults = vars(ActorCritic())
     assert {name: parameters[name].default for name in defaults} == defaults
     other = {
-        "policy": mlp(4), "value": (3,), "steps": 12, "copies": 3, "local_steps": 2, "critic_rate": 0.5, "critic_epochs": 7,
-        "critic_minibatch": 5, "lam": 0.5, "filter_observations": False, "filter_rewards": False, "filters": "own",
+        "policy": mlp(4), "value": (3,), "steps": 12, "num_envs": 3, "local_steps": 2, "critic_learning_rate": 0.5, "critic_epochs": 7,
+        "critic_minibatch": 5, "gae_lambda": 0.5, "filter_observations": False, "filter_rewards": False, "filters": "own",
         "bootstrap": False, "warm_up": 24, "remember": 2,
     }  # fmt: skip
     assert other.keys() == defaults.keys()
@@ -83,17 +96,17 @@ def test_deep_fapi_takes_and_passes_on_all_of_ppo(build, monkeypatch):
     other = dict.fromkeys(sorted(defaults))
     other |= {
         "trust": clipped(0.3),
-        "optimiser": optimizers.sgd(),
-        "rate": 0.5,
+        "optimizer": optimizers.sgd(),
+        "learning_rate": 0.5,
         "epochs": 3,
         "minibatch": 5,
         "entropy": 0.25,
     }
-    other |= {"policy": mlp(4), "value": (3,), "steps": 12, "copies": 3, "local_steps": 2, "critic_rate": 0.5}
+    other |= {"policy": mlp(4), "value": (3,), "steps": 12, "num_envs": 3, "local_steps": 2, "critic_learning_rate": 0.5}
     other |= {
         "critic_epochs": 7,
         "critic_minibatch": 5,
-        "lam": 0.5,
+        "gae_lambda": 0.5,
         "filter_observations": False,
         "filter_rewards": False,
     }
@@ -108,17 +121,17 @@ def test_deep_fapi_takes_and_passes_on_all_of_ppo(build, monkeypatch):
 @pytest.mark.parametrize("number", [3e-4, 1, np.float32(0.25)])
 def test_a_number_is_a_constant_schedule(number):
     for round in (0, 7):
-        left, right = as_rate("rate", number)(jnp.int32(round)), constant(number)(jnp.int32(round))
+        left, right = as_schedule("learning_rate", number)(jnp.int32(round)), constant(number)(jnp.int32(round))
         assert left.dtype == right.dtype
         np.testing.assert_array_equal(left, right)
     schedule = constant(0.5)
-    assert as_rate("rate", schedule) is schedule
+    assert as_schedule("learning_rate", schedule) is schedule
 
 
 def program(learner) -> str:
     """All that a client of finite MDPs computes in a round, as JAX sees it."""
-    learns, world = learner(WHERE), jax.tree.map(jnp.asarray, ONE)
-    client = Client(jnp.int32(0), world, (), learns.memory(jnp.int32(0), of_seed(0)))
+    learns, env_params = learner(WHERE), jax.tree.map(jnp.asarray, ONE)
+    client = Client(jnp.int32(0), env_params, (), learns.memory(jnp.int32(0), of_seed(0)))
     theta = learns.init(of_seed(0))
     in_a_round = jax.make_jaxpr(lambda round, key: all_steps(learns.local, Model(theta, round), client, key))
     return str(in_a_round(jnp.int32(3), of_seed(1)))
@@ -126,16 +139,16 @@ def program(learner) -> str:
 
 @pytest.mark.parametrize(("build", "bonus"), [(PPO, "entropy"), (TAC, "alpha")])
 def test_numbers_and_constant_schedules_are_the_same_program(build, bonus):
-    tiny = {"steps": 16, "copies": 2, "epochs": 1, "minibatch": 8, "critic_epochs": 1, "policy": mlp(4), "value": (4,)}
-    with_numbers = program(build(rate=1e-2, **{bonus: 0.125}, **tiny))
-    assert with_numbers == program(build(rate=constant(1e-2), **{bonus: constant(0.125)}, **tiny))
-    assert with_numbers != program(build(rate=1e-2, **{bonus: 0.25}, **tiny))
-    assert with_numbers != program(build(rate=2e-2, **{bonus: 0.125}, **tiny))
+    tiny = {"steps": 16, "num_envs": 2, "epochs": 1, "minibatch": 8, "critic_epochs": 1, "policy": mlp(4), "value": (4,)}
+    with_numbers = program(build(learning_rate=1e-2, **{bonus: 0.125}, **tiny))
+    assert with_numbers == program(build(learning_rate=constant(1e-2), **{bonus: constant(0.125)}, **tiny))
+    assert with_numbers != program(build(learning_rate=1e-2, **{bonus: 0.25}, **tiny))
+    assert with_numbers != program(build(learning_rate=2e-2, **{bonus: 0.125}, **tiny))
 
 
 def test_the_exact_return_of_a_network_is_that_of_its_probabilities():
     """By hand: pi(a|s) from the network's outputs, then (I - gamma P_pi)^-1 r_pi in float64."""
-    measured = trained(AVG(PPO(rate=0.0, epochs=0, critic_epochs=0, steps=8, copies=2, policy=mlp(4))), FED)
+    measured = trained(AVG(PPO(learning_rate=0.0, epochs=0, critic_epochs=0, steps=8, num_envs=2, policy=mlp(4))), FED)
     (first, b), (last, c) = (tuple(np.asarray(x[0], np.float64) for x in layer) for layer in measured.theta.actor)
     logits = np.tanh(np.eye(4) @ first + b) @ last + c
     pi = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
@@ -149,8 +162,8 @@ def test_the_exact_return_of_a_network_is_that_of_its_probabilities():
 def test_lists_are_arrays_and_mdps_may_come_one_by_one():
     lists = MDP(*(np.asarray(x).tolist() for x in MDPS))
     one_by_one = [MDP(*(np.asarray(x)[i] for x in MDPS)) for i in range(3)]
-    for worlds in (lists, one_by_one, tuple(one_by_one)):
-        where = Federation(WHERE, worlds, weight=[1, 2, 3])
+    for env_params in (lists, one_by_one, tuple(one_by_one)):
+        where = Federation(WHERE, env_params, weight=[1, 2, 3])
         assert where.count == 3
         for left, right in zip(where.shared(), FED.shared(), strict=True):
             np.testing.assert_array_equal(left, right)
@@ -161,7 +174,7 @@ def test_lists_are_arrays_and_mdps_may_come_one_by_one():
 def test_an_id_makes_a_federation():
     poles = fedrl.gymnasium("CartPole-v1", clients=3)
     assert poles.count == 3
-    assert poles.environment.limit == 500
+    assert poles.environment.max_episode_steps == 500
     simulator = poles.environment.open(2, np.int32(2), 2)
     assert simulator.reset(np.arange(2), np.arange(2, dtype=np.uint64)).shape == (2, 4)
     simulator.close()

@@ -23,7 +23,7 @@ POLES = cart_pole.evenly(3, "half_length", 0.3, 0.7)
 
 WRONG: Mistakes = {
     "no environment": (
-        lambda: Federation(environment=3, worlds=None),
+        lambda: Federation(environment=3, env_params=None),
         "environment wants an environment such as .*, got 3",
     ),
     "no worlds": (lambda: Federation(WHERE, None), "worlds wants arrays with a leading client axis.*, got None"),
@@ -76,7 +76,7 @@ WRONG: Mistakes = {
     ),
     "uncalled worlds": (
         lambda: Federation(WHERE, random_mdp.dense, clients=3),
-        "worlds=dense is not called; write worlds=den",
+        "env_params=dense is not called; write env_params=den",
     ),
     "one rank less": (
         lambda: Federation(WHERE, lambda key, i: ONE._replace(kernel=ONE.kernel[0]), clients=3),
@@ -96,19 +96,19 @@ WRONG: Mistakes = {
         r"no argument 'num_clients'; did you mean clients\?",
     ),
     "an id of two": (
-        lambda: fedrl.pettingzoo("simple_v3", limit=10),
+        lambda: fedrl.pettingzoo("simple_v3", max_episode_steps=10),
         "got the text 'simple_v3'; give a function without arguments that makes one",
     ),
     "a factory of one": (
-        lambda: fedrl.pettingzoo(lambda client: 3, limit=10),
+        lambda: fedrl.pettingzoo(lambda client: 3, max_episode_steps=10),
         "that cannot be called with no argument; give a function without",
     ),
     "no game": (
-        lambda: fedrl.pettingzoo(lambda: 3, limit=10),
+        lambda: fedrl.pettingzoo(lambda: 3, max_episode_steps=10),
         "must make a PettingZoo parallel environment, .* AttributeError: 'int' .*; call make_env",
     ),
     "a game that fails": (
-        lambda: fedrl.pettingzoo(lambda: 1 / 0, limit=10),
+        lambda: fedrl.pettingzoo(lambda: 1 / 0, max_episode_steps=10),
         "ended with ZeroDivisionError: division by zero",
     ),
     # train
@@ -117,7 +117,10 @@ WRONG: Mistakes = {
     "seeds in text": (lambda: trained(method(), FED, seeds="3"), "seeds wants a whole number.* seeds=3 without quotes"),
     "engine in text": (lambda: trained(method(), FED, engine="ray"), r"write engine=ray\(\) after `from fedrl\.engin"),
     "uncalled engine": (lambda: trained(method(), FED, engine=ray), r"engine=ray is not called; write engine=ray\(\)"),
-    "uncalled measure": (lambda: trained(method(), FED, measure=sampled_return), r"write measure=sampled_return\(\)"),
+    "uncalled measure": (
+        lambda: trained(method(), FED, evaluation=sampled_return),
+        r"write evaluation=sampled_return\(\)",
+    ),
     "uncalled method": (lambda: trained(AVG, FED), r"method=fedavg is not called; write method=fedavg\(learner\)"),
     "a learner": (lambda: trained(PPO(), FED), r"wants a method, got a learner, ppo\(…\); write fedavg\(ppo\(…\)\)"),
     "an id": (
@@ -142,12 +145,12 @@ WRONG: Mistakes = {
         r"got \[0.5, 0.0, 0.0, 0.0\]; divide it by its sum",
     ),
     "a start too short": (
-        lambda: trained(method(), measure=exact_return(start=[0.5, 0.5, 0])),
+        lambda: trained(method(), evaluation=exact_return(start=[0.5, 0.5, 0])),
         "start has 3 states, the MDPs 4; give one probability for each",
     ),
     "exact poles": (
-        lambda: trained(AVG(PPO()), Federation(cart_pole.environment(), POLES), measure=exact_return()),
-        r"exact_return solves finite MDPs, .* CartPole; use measure=sampled_return\(\)",
+        lambda: trained(AVG(PPO()), Federation(cart_pole.environment(), POLES), evaluation=exact_return()),
+        r"exact_return solves finite MDPs, .* CartPole; use evaluation=sampled_return\(\)",
     ),
 }
 
@@ -166,7 +169,7 @@ def test_drawn_worlds_are_looked_at_before_the_first_round(tmp_path):
 
 def test_a_start_may_be_a_list():
     lists, arrays = (
-        trained(method(), measure=exact_return(start=start))
+        trained(method(), evaluation=exact_return(start=start))
         for start in ([0.5, 0.5, 0, 0], np.float32([0.5, 0.5, 0, 0]))
     )
     np.testing.assert_array_equal(lists.returns, arrays.returns)

@@ -12,7 +12,7 @@ from fedrl.algorithms import alone, fedavg, fedsvrpg_m, fmarl
 from fedrl.algorithms.fedavg import pavg
 from fedrl.faults import leave_out
 from fedrl.learners import local_step_counts, ppo, reinforce, trpo
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.proximal import proximal
 from fedrl.learners.surrogates import clipped
 from fedrl.policies.mlp import mlp
@@ -72,12 +72,12 @@ WRONG: Mistakes = {
         lambda: mlp((64, 64)),
         r"hidden wants a whole number, got \(64, 64\); give the layers one by one",
     ),
-    "rate": (
-        lambda: PPO(rate="fast"),
+    "learning_rate": (
+        lambda: PPO(learning_rate="fast"),
         r"rate wants a function or a number, got the text 'fast'; give 0\.001, or decaying",
     ),
-    "optimiser": (
-        lambda: PPO(optimiser="adam"),
+    "optimizer": (
+        lambda: PPO(optimizer="adam"),
         r"wants a GradientTransformation.* give fedrl.learners.optimizers.adam\(clip=0.5\)",
     ),
     "decay": (
@@ -107,13 +107,13 @@ WRONG: Mistakes = {
     "quorum": (lambda: leave_out(quorum=True), "quorum wants a whole number or a number, got True"),
     # functions
     "rate of nothing": (
-        lambda: PPO(rate=lambda: 0.1),
+        lambda: PPO(learning_rate=lambda: 0.1),
         "rate wants .* that cannot be called with 1 argument; give 0.001",
     ),
-    "measure": (lambda: trained(method(), measure=lambda: 3), r"with 2 arguments; give exact_return\(\)"),
+    "evaluation": (lambda: trained(method(), evaluation=lambda: 3), r"with 2 arguments; give exact_return\(\)"),
     "pace": (lambda: fmarl.fmarl(PPO(), tau=2, pace=lambda: 3), r"with 2 arguments; give by_step_time\(seconds\), "),
-    "watch": (lambda: trained(method(), watch=lambda row: 0), "with 2 arguments; give a function of row and rounds"),
-    "keep": (lambda: trained(method(), keep=True), "keep wants a function or None, got True; give a function such as"),
+    "callback": (lambda: trained(method(), callback=lambda row: 0), "with 2 arguments; give a function of row and rounds"),
+    "snapshot": (lambda: trained(method(), snapshot=True), "snapshot wants a function or None, got True; give a function such as"),
     "a choice": (lambda: AVG(PPO(), selection=uniform(2)(FED, None)), r"selection wants a selection, got a Selection"),
     "nobody": (
         lambda: AVG(PPO(), selection=0),
@@ -135,7 +135,7 @@ WRONG: Mistakes = {
     "alone with 3": (lambda: alone.alone(3), r"learner wants a learner, got 3; give ppo\(\), "),
     "along 3": (lambda: proximal(direction=3, mu=0.1), r"wants a direction, got 3; give .*reinforce\(horizon=…\)"),
     "steps_of": (
-        lambda: steps_along(reinforce.reinforce(horizon=3), eta=0.1, local_steps=2, steps_of=3),
+        lambda: gradient_learner(reinforce.reinforce(horizon=3), eta=0.1, local_steps=2, steps_of=3),
         "steps_of wants a function or None, got 3; give a function of client and key",
     ),
     # functions that build

@@ -10,7 +10,7 @@ from fedrl.algorithms import fapi, fed_q_learning, fedhapg_m, fedsvrpg_m
 from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.keys import of_seed
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.policies.greedy import greedy_table
@@ -43,7 +43,7 @@ WRONG: Mistakes = {
     "greedy svrpg": (lambda: trained(fedsvrpg_m.fedsvrpg_m(beta=0.5, policy=greedy_table(), **STEPS)), GRADIENT),
     "greedy hapg": (lambda: trained(fedhapg_m.fedhapg_m(beta=0.5, policy=greedy_table(), **STEPS)), GRADIENT),
     "greedy steps": (
-        lambda: trained(fedavg(steps_along(reinforce(horizon=3), eta=0.1, local_steps=1, policy=greedy_table()))),
+        lambda: trained(fedavg(gradient_learner(reinforce(horizon=3), eta=0.1, local_steps=1, policy=greedy_table()))),
         GRADIENT,
     ),
     "fapi of softmax": (lambda: trained(WITH(policy=softmax_table())), ITSELF),

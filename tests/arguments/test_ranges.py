@@ -16,7 +16,7 @@ from fedrl.environments.tabular import grid_world, random_mdp, synthetic
 from fedrl.evaluation import exact_return, sampled_return
 from fedrl.faults import leave_out
 from fedrl.learners import hapg, ppo, q_learning, reinforce, svrpg, tac, trpo
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.optimizers import dropping, sgd
 from fedrl.learners.own_critic import own_critic
 from fedrl.learners.proximal import proximal
@@ -50,7 +50,7 @@ WRONG: Mistakes = {
         lambda: s_fedpg(batch=1, **STEPS | {"horizon": 0}),
         "horizon must be a finite number at least 1, got 0",
     ),
-    "lam": (
+    "gae_lambda": (
         lambda: rs_fedpg(batch=1, lam=-0.1, **STEPS),
         "lam must be a finite number at least 0, got -0.1; 0 does not",
     ),
@@ -60,19 +60,22 @@ WRONG: Mistakes = {
     ),
     "mu": (lambda: proximal(reinforce.reinforce(horizon=3), mu=-1.0), "cannot be negative, got -1.0"),
     "server_step": (lambda: AVG(PPO(), server_step=-1), "server_step must be a finite number larger than 0, got -1"),
-    "negative rate": (lambda: PPO(rate=-1e-3), "rate must be a finite number at least 0, got -0.001"),
+    "negative rate": (lambda: PPO(learning_rate=-1e-3), "rate must be a finite number at least 0, got -0.001"),
     "negative entropy": (lambda: PPO(entropy=-0.1), "entropy must be a finite number at least 0, got -0.1"),
     "negative alpha": (lambda: TAC(alpha=-0.1), "alpha must be a finite number at least 0, got -0.1"),
     "negative schedule": (lambda: dropping(-0.1, every=3), "start must be a finite number at least 0, got -0.1"),
-    "critic_rate": (lambda: TRPO(critic_rate=-1.0), "critic_rate must be a finite number at least 0, got -1.0"),
+    "critic_learning_rate": (
+        lambda: TRPO(critic_learning_rate=-1.0),
+        "critic_rate must be a finite number at least 0, got -1.0",
+    ),
     "GAE": (lambda: PPO(lam=1.5), "lam of GAE must lie between 0 and 1, got 1.5"),
     "no clients": (lambda: uniform(0), "clients must be a finite number at least 1, got 0"),
     "samples": (lambda: q_learning.q_learning(samples=0), "samples must be a finite number at least 1, got 0"),
     "a falling schedule": (
-        lambda: PPO(rate=lambda round: -1.0),
+        lambda: PPO(learning_rate=lambda round: -1.0),
         "rate must be .* at least 0, got -1.0; this is what the sch",
     ),
-    "a schedule of text": (lambda: PPO(rate=lambda round: "a"), r"rate\(round\) must return one number"),
+    "a schedule of text": (lambda: PPO(learning_rate=lambda round: "a"), r"rate\(round\) must return one number"),
     "bit_discount": (
         lambda: b_rs_fedpg(batch=1, lam=0.1, bit_discount=2.0, **STEPS),
         "bit_discount must .* at most 1, got 2",
@@ -127,7 +130,7 @@ WRONG: Mistakes = {
         "clients that go alone send nothing, and this selection wants reports of them; give selection=uniform",
     ),
     "looked at before a measurement": (
-        lambda: trained(method(), measure=exact_return(uniform_of(3, 2))),
+        lambda: trained(method(), evaluation=exact_return(uniform_of(3, 2))),
         "only clients that train are looked at before they are chosen.* give everyone",
     ),
     "a quorum of 50": (
@@ -135,7 +138,7 @@ WRONG: Mistakes = {
         "a quorum of 50 clients is more than the 3 there are; lower it",
     ),
     "no critic": (
-        lambda: own_critic(steps_along(reinforce.reinforce(horizon=3), eta=0.1, local_steps=1))(WHERE),
+        lambda: own_critic(gradient_learner(reinforce.reinforce(horizon=3), eta=0.1, local_steps=1))(WHERE),
         r"this learner has none that travels; give an actor-critic: own_critic\(ppo\(\)\)",
     ),
     "its critic twice": (lambda: own_critic(own_critic(PPO()))(WHERE), "this learner has none that travels"),

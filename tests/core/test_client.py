@@ -17,7 +17,7 @@ def counting(**options) -> LocalUpdate:
     return LocalUpdate(
         start=lambda message, client, key: message,
         sample=lambda local, client, key: jnp.float32(3.0),
-        estimate=lambda local, seen, client, key: (seen, 10.0 * local),
+        estimate=lambda local, trajectory, client, key: (trajectory, 10.0 * local),
         apply=lambda local, direction, client: local + direction,
         finish=lambda local, client: (local, (), jnp.int32(0)),
         max_steps=4,
@@ -39,7 +39,7 @@ def test_every_step_draws_at_its_own_address():
     """The sum over steps y of the draw at key / "step" / y, and nothing else."""
     update = counting()._replace(
         sample=lambda local, client, key: jax.random.uniform(key),
-        estimate=lambda local, seen, client, key: (seen, local),
+        estimate=lambda local, trajectory, client, key: (trajectory, local),
     )
     key = keys.of_seed(5)
     found = all_steps(update, jnp.float32(0.0), CLIENT, key)

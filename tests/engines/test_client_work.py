@@ -11,7 +11,7 @@ from fedrl.algorithms.fedavg import fedavg, pavg
 from fedrl.engines.client_work import client_work
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.evaluation import exact_return
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.trees import row
 
@@ -27,7 +27,7 @@ def slow_and_fast(client, key):
 def test_in_pieces(steps_of):
     """Same draws, same steps: equal to rounding, as the pieces are other programs. A client stops at its tau_i."""
     where = federation(5)
-    learner = steps_along(reinforce(horizon=10, batch=2), eta=0.1, local_steps=3, steps_of=steps_of)
+    learner = gradient_learner(reinforce(horizon=10, batch=2), eta=0.1, local_steps=3, steps_of=steps_of)
     algorithm = fedavg(learner)(where)
     server = algorithm.init(keys.of_seed(0))
     clients = where.enrol(where.shared(), keys.of_seed(0), algorithm)

@@ -20,10 +20,10 @@ from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
 from fedrl.engines.tasks import Task
 from fedrl.engines.worker import READY
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.evaluation import sampled_return
 from fedrl.faults import Why, leave_out, stop
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 
 pytestmark = pytest.mark.usefixtures("travelling")
@@ -60,7 +60,7 @@ def play(where, engine, faults=None, rounds=3, **options):
     return within(
         120,
         lambda: fedrl.train(
-            LAKE, where, rounds=rounds, engine=engine, faults=faults, measure=sampled_return(1), warn=lambda _: None,
+            LAKE, where, rounds=rounds, engine=engine, faults=faults, evaluation=sampled_return(1), warn=lambda _: None,
             **options,
         ),
     )  # fmt: skip
@@ -101,7 +101,7 @@ def test_one_that_hangs(raising):
 
 
 def test_the_run_stops_at_one_that_hangs():
-    with pytest.raises(WorldError, match="client 1, exchange 'measure': no answer within the deadline of 2 s"):
+    with pytest.raises(EnvironmentFailed, match="client 1, exchange 'measure': no answer within the deadline of 2 s"):
         play(lakes(hang), processes(1), stop(deadline=2.0))
 
 
@@ -114,7 +114,7 @@ def test_a_worker_that_is_stopped():
             stopped.append(module._pools[1].workers[0].process.pid)
             os.kill(stopped[0], signal.SIGSTOP)
 
-    run = play(lakes(), processes(1), leave_out(deadline=3.0), watch=freeze, rounds=4)
+    run = play(lakes(), processes(1), leave_out(deadline=3.0), callback=freeze, rounds=4)
     assert run.rows[-1]["faults"] == 1
     (late,) = [who for row in run.rows for who in row.get("left_out", [])]
     assert late["why"].startswith("it did not answer by the deadline")
@@ -188,12 +188,14 @@ def test_one_that_raises_among_neighbours():
         raise OSError(f"stuck for the {len(calls)}. time")
 
     talking = fmarl(
-        steps_along(reinforce(horizon=8, batch=1), eta=0.3, local_steps=1), tau=2, graph=ring(3), epsilon=0.1
+        gradient_learner(reinforce(horizon=8, batch=1), eta=0.3, local_steps=1), tau=2, graph=ring(3), epsilon=0.1
     )
-    with pytest.raises(WorldError, match="client 1: step raised OSError: stuck for the 1. time"):
-        fedrl.train(talking, lakes(counting), rounds=1, engine=one_at_a_time(), measure=sampled_return(1), every=9)
+    with pytest.raises(EnvironmentFailed, match="client 1: step raised OSError: stuck for the 1. time"):
+        fedrl.train(
+            talking, lakes(counting), rounds=1, engine=one_at_a_time(), evaluation=sampled_return(1), eval_every=9
+        )
     run = fedrl.train(
-        talking, lakes(counting), rounds=3, engine=one_at_a_time(), measure=sampled_return(1), every=9,
+        talking, lakes(counting), rounds=3, engine=one_at_a_time(), evaluation=sampled_return(1), eval_every=9,
         faults=leave_out(in_a_row=9), warn=lambda _: None,
     )  # fmt: skip
     train = [who["why"] for row in run.rows[1:] for who in row["left_out"] if who["exchange"] == "train"]

@@ -23,16 +23,16 @@ from fedrl.algorithms.fmarl import fmarl
 from fedrl.channels.graphs import ring
 from fedrl.cli import engines, flower
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.tabular import random_mdp
 from fedrl.evaluation import exact_return, sampled_return
 from fedrl.experiments import experiment, find, orders
 from fedrl.experiments.recipe import Arm, RecipeError
 from fedrl.faults import STOP, leave_out, stop
 from fedrl.federations.federation import Federation
-from fedrl.flower import messages, node, server
+from fedrl.flower import executor, messages, node, server
 from fedrl.flower.executor import Organisations
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.records import folder
 from fedrl.selection.participation import uniform
@@ -77,13 +77,13 @@ def play(monkeypatch):
     for name in ("_task_id", "_run_id", "_node_id"):  # which Flower sets where it starts an app
         monkeypatch.setattr(TaskIdentity, name, 1)
 
-    def over(method, where, measure, nodes, rounds=3, faults=STOP):
-        made = SimpleNamespace(build=lambda config: {"arm": Arm(method, where, rounds, one_at_a_time(), measure)})
+    def over(method, where, evaluation, nodes, rounds=3, faults=STOP):
+        made = SimpleNamespace(build=lambda config: {"arm": Arm(method, where, rounds, one_at_a_time(), evaluation)})
         monkeypatch.setattr(find, "recipe", lambda name: made)
         monkeypatch.setattr(orders, "order", lambda name, overrides: SimpleNamespace(config=overrides))
         node.rebuilt.cache_clear()
         engine = server.flower(nodes, {"recipe": "test", "config": {}}, "arm")
-        return end_state(method, lambda *given: engine(*given, faults), where, measure, rounds=rounds)
+        return end_state(method, lambda *given: engine(*given, faults), where, evaluation, rounds=rounds)
 
     return over
 
@@ -98,7 +98,7 @@ def drawn(clients: int) -> Federation:
 
 CASES = {
     "an opening, drawn worlds": (fedsvrpg_m(beta=0.3, first_batch=3, **STEPS, **SAMPLING), drawn(4)),
-    "memories": (alone(steps_along(reinforce(**SAMPLING), **STEPS), selection=uniform(2)), federation(4)),
+    "memories": (alone(gradient_learner(reinforce(**SAMPLING), **STEPS), selection=uniform(2)), federation(4)),
     "some of them": (pavg(**STEPS, **SAMPLING, selection=uniform(3)), federation(4)),
     "simulators": (pavg(**STEPS, **SAMPLING), frozen_lakes(3)),
 }
@@ -107,9 +107,9 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_same_bytes(case, play):
     method, where = CASES[case]
-    measure = sampled_return(2) if case == "simulators" else exact_return()
-    exact = end_state(method, one_at_a_time(), where, measure, rounds=3)
-    assert play(method, where, measure, organisations()) == exact
+    evaluation = sampled_return(2) if case == "simulators" else exact_return()
+    exact = end_state(method, one_at_a_time(), where, evaluation, rounds=3)
+    assert play(method, where, evaluation, organisations()) == exact
 
 
 def test_language_agents(play):
@@ -126,13 +126,13 @@ def test_language_agents(play):
     from fedrl.llm.tasks import federation
 
     spec = Tiny(lora=Lora(rank=2))
-    learner = grpo(spec, Grpo(reward="score"), tasks=2, group=4, rate=1e-3, local_steps=2)
+    learner = grpo(spec, Grpo(reward="score"), tasks=2, group=4, learning_rate=1e-3, local_steps=2)
     where = federation(WORLD_OF_COLOURS, [np.array([0, 3]), np.array([1]), np.array([2, 5, 8])])
-    measure = held_out(spec, WORLD_OF_COLOURS, [20, 21, 22], chunks=2)
+    evaluation = held_out(spec, WORLD_OF_COLOURS, [20, 21, 22], chunks=2)
     method = fedavg(learner, selection=uniform(2))
-    exact = end_state(method, one_at_a_time(), where, measure, rounds=2)
+    exact = end_state(method, one_at_a_time(), where, evaluation, rounds=2)
     nodes = organisations()
-    assert play(method, where, measure, nodes, rounds=2) == exact
+    assert play(method, where, evaluation, nodes, rounds=2) == exact
     names = {name for message in nodes.grid.sent for name in message.content.array_records.get("arrays", {})}
     assert any("lora" in name for name in names)
 
@@ -180,7 +180,7 @@ def test_a_world_that_breaks(play):
             raise OSError("no water")
         return gym.make("FrozenLake-v1")
 
-    with pytest.raises(WorldError, match="client 2: make_env raised OSError: no water"):
+    with pytest.raises(EnvironmentFailed, match="client 2: make_env raised OSError: no water"):
         play(pavg(**STEPS, **SAMPLING), frozen_lakes(3, make_env), sampled_return(2), organisations())
 
 
@@ -234,7 +234,7 @@ def test_an_organisation_that_is_late_or_wrong(play, monkeypatch, how):
     ]
     assert not nodes.out
     with pytest.raises(
-        WorldError, match="did not answer within the deadline" if how == "late" else "array done/upload/0"
+        EnvironmentFailed, match="did not answer within the deadline" if how == "late" else "array done/upload/0"
     ):
         play(method, where, exact_return(), nodes, rounds=1, faults=stop(deadline=rule.deadline))
 
@@ -269,7 +269,7 @@ def test_a_lost_organisation_is_asked_again(play, monkeypatch):
 
 
 def test_clients_who_meet_are_refused():
-    method = fmarl(steps_along(reinforce(**SAMPLING), **STEPS), tau=2, graph=ring(4))
+    method = fmarl(gradient_learner(reinforce(**SAMPLING), **STEPS), tau=2, graph=ring(4))
     with pytest.raises(RecipeError, match="clients meet, or talk, before every step"):
         server.refuse_lock_step(method(federation(4)))
 

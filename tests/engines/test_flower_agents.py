@@ -42,8 +42,8 @@ def saved(folder: Path) -> Path:
 
 def small(model: Path) -> orders.Order:
     """Two clients, both in the only round."""
-    few = {"clients": 2, "tasks_each": 5, "per_round": 2, "local_epochs": 1, "rounds": 1, "every": 1}
-    step = {"tasks": 2, "group": 2, "rate": 1e-2, "model": str(model), "warm": 0, "layers": 0}
+    few = {"clients": 2, "tasks_each": 5, "per_round": 2, "local_epochs": 1, "rounds": 1, "eval_every": 1}
+    step = {"tasks": 2, "group": 2, "learning_rate": 1e-2, "model": str(model), "warm": 0, "layers": 0}
     return orders.order("fedagent/quickstart", overrides=SHOP | few | step, seed=3, seeds=1)
 
 

@@ -23,9 +23,9 @@ from fedrl.engines import processes as module
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.evaluation import exact_return, sampled_return
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.selection.fedpohcs import fedpohcs
 from fedrl.selection.participation import uniform
@@ -50,7 +50,7 @@ def lakes():
 
 TRACED = {
     "with an opening": (fedsvrpg_m(beta=0.3, first_batch=3, **STEPS, **SAMPLING), [2]),
-    "with memories": (alone(steps_along(reinforce(**SAMPLING), **STEPS)), [1, 4]),
+    "with memories": (alone(gradient_learner(reinforce(**SAMPLING), **STEPS)), [1, 4]),
     "with reports": (fedavg(remembering(), selection=fedpohcs(4, 2, sweeps=20)), [2]),
     "with reports riding along": (fedavg(remembering(), selection=fedpohcs(4, 2, sweeps=20, phases=1)), [2]),
 }
@@ -93,14 +93,14 @@ def test_seeds_of_one_client(tmp_path):
 def test_killed_at_any_instant(lakes):
     """Ten kills in thirty rounds, some while a worker is still starting: same bytes, and no waiting for ever."""
     where, exact = lakes
-    luck = random.Random(1)
-    delays = {number: [luck.uniform(0, 0.06)] for number in luck.sample(range(30), 7)}
-    for number in luck.sample(sorted(delays), 3):
-        delays[number].append(luck.uniform(0.3, 1.5))
+    seeds = random.Random(1)
+    delays = {number: [seeds.uniform(0, 0.06)] for number in seeds.sample(range(30), 7)}
+    for number in seeds.sample(sorted(delays), 3):
+        delays[number].append(seeds.uniform(0.3, 1.5))
     timers, killed = [], []
 
     def kill() -> None:
-        pid = luck.choice(module._pools[2].workers).process.pid
+        pid = seeds.choice(module._pools[2].workers).process.pid
         os.kill(pid, signal.SIGKILL)
         killed.append(pid)
 
@@ -140,7 +140,7 @@ def test_an_environment_that_raises(lakes):
     def stuck(seen):
         raise OSError("the boat is stuck")
 
-    with pytest.raises(WorldError, match="client 2: step raised OSError: the boat is stuck"):
+    with pytest.raises(EnvironmentFailed, match="client 2: step raised OSError: the boat is stuck"):
         run(lake_with(stuck), processes(2))
     pids = [worker.process.pid for worker in module._pools[2].workers]
     where, _ = lakes
@@ -149,7 +149,7 @@ def test_an_environment_that_raises(lakes):
 
 
 def test_a_reward_that_is_not_a_number():
-    with pytest.raises(WorldError, match="client 2, copy 0: reward nan is not finite"):
+    with pytest.raises(EnvironmentFailed, match="client 2, copy 0: reward nan is not finite"):
         run(lake_with(lambda seen: (seen[0], np.nan, *seen[2:])), processes(2))
 
 
@@ -225,7 +225,7 @@ def test_a_run_after_one_that_was_interrupted(tmp_path):
     def learnt(env, seed: int, engine) -> list:
         where = frozen_lakes(2, lambda client: env(gym.make("FrozenLake-v1")))
         method = pavg(**STEPS, **SAMPLING)
-        run = fedrl.train(method, where, rounds=1, seed=seed, measure=sampled_return(1), engine=engine)
+        run = fedrl.train(method, where, rounds=1, seed=seed, evaluation=sampled_return(1), engine=engine)
         return [run.theta.tobytes(), *(row["return"] for row in run.rows)]
 
     wanted = [learnt(Paid, seed, one_at_a_time()) for seed in (1, 2)]
@@ -265,8 +265,8 @@ from fedrl.evaluation import sampled_return
 def make_env(client):
     return gym.make("FrozenLake-v1", success_rate=0.9 - 0.1 * client)
 
-fedrl.train(pavg(eta=0.3, local_steps=1, horizon=8), gymnasium(make_env, 2, limit=8), rounds=1,
-            engine=processes.processes(2), measure=sampled_return(1))
+fedrl.train(pavg(eta=0.3, local_steps=1, horizon=8), gymnasium(make_env, 2, max_episode_steps=8), rounds=1,
+            engine=processes.processes(2), evaluation=sampled_return(1))
 print(*(worker.process.pid for worker in processes._pools[2].workers), flush=True)
 """
 SLEEP = """

@@ -18,7 +18,7 @@ from fedrl.engines import ray_cluster as module
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.ray_cluster import ray
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.evaluation import exact_return, sampled_return
 from fedrl.faults import leave_out
 
@@ -47,14 +47,14 @@ def test_simulators_and_dying_actors():
     """Four kills in twelve rounds."""
     where = frozen_lakes(3)
     exact = end_state(LAKE, one_at_a_time(), where, sampled_return(2), rounds=12)
-    luck = random.Random(2)
-    delays = {number: luck.uniform(0, 0.1) for number in luck.sample(range(12), 4)}
+    seeds = random.Random(2)
+    delays = {number: seeds.uniform(0, 0.1) for number in seeds.sample(range(12), 4)}
     killers = []
 
     def kill(delay: float) -> None:
         time.sleep(delay)
         actors = module._pools[None, 2]
-        actors.ray.kill(luck.choice(actors.actors))
+        actors.ray.kill(seeds.choice(actors.actors))
 
     def before(number: int) -> None:
         if number in delays:
@@ -79,7 +79,7 @@ def test_an_environment_that_cannot_be_made():
         return gym.make("FrozenLake-v1")
 
     where = frozen_lakes(3, make_env)
-    with pytest.raises(WorldError, match="client 2: make_env raised OSError: no water"):
+    with pytest.raises(EnvironmentFailed, match="client 2: make_env raised OSError: no water"):
         within(60, lambda: end_state(LAKE, ray(workers=2), where, sampled_return(2), rounds=1))
 
 
@@ -123,8 +123,8 @@ def test_actors_that_hang_or_are_stopped(tmp_path):
     run = within(
         200,
         lambda: fedrl.train(
-            pavg(eta=0.3, local_steps=1, horizon=8), where, rounds=4, engine=ray(workers=2), watch=freeze,
-            measure=sampled_return(1), faults=leave_out(deadline=3.0, in_a_row=9), warn=lambda _: None,
+            pavg(eta=0.3, local_steps=1, horizon=8), where, rounds=4, engine=ray(workers=2), callback=freeze,
+            evaluation=sampled_return(1), faults=leave_out(deadline=3.0, in_a_row=9), warn=lambda _: None,
         ),
     )  # fmt: skip
     assert stopped

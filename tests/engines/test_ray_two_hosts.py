@@ -149,8 +149,8 @@ def test_both_work_and_one_may_die(hosts, tmp_path):
     assert policies(tmp_path / "whole") == expected
 
     killed = here.start(*run("killed", *on_ray))
-    limit = time.monotonic() + 200
-    while not policies(tmp_path / "killed") and killed.poll() is None and time.monotonic() < limit:
+    max_episode_steps = time.monotonic() + 200
+    while not policies(tmp_path / "killed") and killed.poll() is None and time.monotonic() < max_episode_steps:
         time.sleep(0.05)
     assert killed.poll() is None
     assert any(works(pid) for pid in there.processes())

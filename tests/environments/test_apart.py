@@ -12,15 +12,15 @@ import pytest
 from gymnasium.spaces import Box
 from pettingzoo import ParallelEnv
 
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.spaces import describe
-from fedrl.environments.subprocess_env import Apart, Gone
+from fedrl.environments.subprocess_env import EnvProcessDied, SubprocessEnv
 from fedrl.environments.traffic.sumo import FigureEight, Merge
 from fedrl.federations.pettingzoo_envs import Copies
 
 
 def test_two_at_once():
-    envs = [Apart(partial(FigureEight, horizon=20)), Apart(partial(Merge, warm_up=50))]
+    envs = [SubprocessEnv(partial(FigureEight, horizon=20)), SubprocessEnv(partial(Merge, warm_up=50))]
     for env in envs:
         env.reset(seed=0)
     for env in envs:
@@ -38,21 +38,21 @@ def test_two_at_once():
 
 
 def test_errors_come_across():
-    env = Apart(FigureEight)
+    env = SubprocessEnv(FigureEight)
     env.reset(seed=0)
     with pytest.raises(ValueError, match="vehicle_1: action nan"):
         env.step({agent: np.array([np.nan]) for agent in env.agents})
     env.step({agent: np.ones(1) for agent in env.agents})
     env._process.kill()
     env._process.wait()
-    with pytest.raises(Gone, match=r"own process is gone \(exit code -9\): make a new one"):
+    with pytest.raises(EnvProcessDied, match=r"own process is gone \(exit code -9\): make a new one"):
         env.reset(seed=0)
     with pytest.raises(ValueError, match="driver='nobody'"):
-        Apart(partial(FigureEight, "nobody"))
+        SubprocessEnv(partial(FigureEight, "nobody"))
 
 
 def test_one_that_was_interrupted_is_not_asked_again(monkeypatch):
-    env = Apart(partial(FigureEight, horizon=20))
+    env = SubprocessEnv(partial(FigureEight, horizon=20))
 
     def interrupted():
         raise KeyboardInterrupt
@@ -61,7 +61,7 @@ def test_one_that_was_interrupted_is_not_asked_again(monkeypatch):
         patched.setattr(env._line, "recv_bytes", interrupted)
         with pytest.raises(KeyboardInterrupt):
             env.reset(seed=0)
-    with pytest.raises(Gone, match="exit code 0"):
+    with pytest.raises(EnvProcessDied, match="exit code 0"):
         env.step({})
 
 
@@ -98,14 +98,14 @@ LINE = describe(Box(-1, 1, (1,)))
 def test_a_step_that_hangs():
     """Given up twice, with its epoch repeated in between; then it is a named error."""
     began = time.monotonic()
-    copies = Copies(Stuck, ["one"], 1, 5, LINE, LINE, deadline=1.0)
-    copies.reset(np.array([0]), np.array([7]))
-    copies.step(np.zeros((1, 1, 1), np.float32))
-    first = copies._envs[0]._process
+    num_envs = Copies(Stuck, ["one"], 1, 5, LINE, LINE, deadline=1.0)
+    num_envs.reset(np.array([0]), np.array([7]))
+    num_envs.step(np.zeros((1, 1, 1), np.float32))
+    first = num_envs._envs[0]._process
     with pytest.raises(
-        WorldError, match="copy 0 died 2 times in a row after 1 steps .*no answer within the deadline of 1 s"
+        EnvironmentFailed, match="copy 0 died 2 times in a row after 1 steps .*no answer within the deadline of 1 s"
     ):
-        copies.step(np.zeros((1, 1, 1), np.float32))
+        num_envs.step(np.zeros((1, 1, 1), np.float32))
     assert first.returncode == -9
     assert time.monotonic() - began < 60
 
@@ -113,15 +113,15 @@ def test_a_step_that_hangs():
 @pytest.mark.usefixtures("travelling")
 def test_a_process_that_is_stopped():
     """SIGSTOP: another takes over, and its epoch goes on as if nothing had been."""
-    copies = Copies(partial(Stuck, False), ["one"], 1, 5, LINE, LINE, deadline=1.0)
-    copies.reset(np.array([0]), np.array([7]))
-    copies.step(np.zeros((1, 1, 1), np.float32))
-    stopped = copies._envs[0]._process
+    num_envs = Copies(partial(Stuck, False), ["one"], 1, 5, LINE, LINE, deadline=1.0)
+    num_envs.reset(np.array([0]), np.array([7]))
+    num_envs.step(np.zeros((1, 1, 1), np.float32))
+    stopped = num_envs._envs[0]._process
     stopped.send_signal(signal.SIGSTOP)
-    seen, *_ = copies.step(np.zeros((1, 1, 1), np.float32))
+    seen, *_ = num_envs.step(np.zeros((1, 1, 1), np.float32))
     assert seen[0, 0, 0] == np.float32(0.4)
     assert stopped.returncode == -9
-    copies.close()
+    num_envs.close()
 
 
 WALK = """
@@ -171,9 +171,9 @@ from fedrl.learners.reinforce import reinforce
 from fedrl.policies.mlp import gaussian_mlp
 from fedrl.evaluation import sampled_return
 
-federation = fedrl.pettingzoo(Walk, limit=5)
+federation = fedrl.pettingzoo(Walk, max_episode_steps=5)
 method = fmarl(steps_along(reinforce(horizon=5, batch=2), eta=1e-3, local_steps=1, policy=gaussian_mlp(4)), tau=1)
-run = fedrl.train(method, federation, rounds=1, engine=one_at_a_time(), measure=sampled_return(1))
+run = fedrl.train(method, federation, rounds=1, engine=one_at_a_time(), evaluation=sampled_return(1))
 print(len(run.rows), run.returns.shape)
 """
 

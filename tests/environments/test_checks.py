@@ -6,13 +6,13 @@ import gymnasium as gym
 import jax
 import numpy as np
 import pytest
-from federations import environment, random_worlds
+from federations import environment, random_mdps
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 import fedrl
 from fedrl.algorithms.fedavg import pavg
 from fedrl.environments.checks import flag, observation_fault, reward_number
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.spaces import describe
 from fedrl.federations.federation import Federation
 from fedrl.federations.gymnasium_envs import gymnasium
@@ -45,7 +45,7 @@ def play(copies) -> None:
 
 
 def refused(space, seen, answer=None) -> str:
-    with pytest.raises(WorldError) as error:
+    with pytest.raises(EnvironmentFailed) as error:
         play(simulator(space, seen, answer))
     text = str(error.value)
     assert text.startswith("client 3")
@@ -133,8 +133,8 @@ def test_huge_rewards_warn_once_for_a_federation():
 
 
 def test_huge_rewards_of_finite_mdps_warn():
-    worlds = random_worlds(3)
-    huge = worlds._replace(reward=worlds.reward.at[2].set(-3e10))
+    env_params = random_mdps(3)
+    huge = env_params._replace(reward=env_params.reward.at[2].set(-3e10))
     with pytest.warns(UserWarning, match="client 2: a reward of size 3e\\+10"):
         Federation(environment(), huge)
     drawn = Federation(environment(), lambda key, client: jax.tree.map(lambda x: x[client], huge), clients=3)
@@ -146,7 +146,7 @@ def test_the_copy_at_fault_is_named():
     federation = gymnasium(lambda client_id: Answering(Discrete(4), 0, step()), clients=1)
     copies = federation.environment.open(0, np.int32(0), 3)
     copies.envs[2].answer = step(9)
-    with pytest.raises(WorldError, match="client 0, copy 2: the observation of step is 9"):
+    with pytest.raises(EnvironmentFailed, match="client 0, copy 2: the observation of step is 9"):
         copies.step(np.zeros(3, np.int32))
-    with pytest.raises(WorldError, match="client 0, copy 2: the observation of step is 9"):
+    with pytest.raises(EnvironmentFailed, match="client 0, copy 2: the observation of step is 9"):
         copies.step(np.zeros(2, np.int32), np.array([1, 2]))

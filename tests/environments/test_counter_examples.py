@@ -25,10 +25,10 @@ def x64():
 
 @pytest.mark.parametrize("instance", [examples.lemma_b1, examples.lemma_b2, examples.lemma_b3, examples.lemma_e9])
 def test_instances_differ_in_kernels_only(instance):
-    worlds = finite.check(instance())
-    assert (worlds.reward[0] == worlds.reward[1]).all()
-    assert (worlds.start[0] == worlds.start[1]).all()
-    assert (worlds.kernel[0] != worlds.kernel[1]).any()
+    env_params = finite.check(instance())
+    assert (env_params.reward[0] == env_params.reward[1]).all()
+    assert (env_params.start[0] == env_params.start[1]).all()
+    assert (env_params.kernel[0] != env_params.kernel[1]).any()
 
 
 def test_lemma_b1_local_history_is_worse_than_agent_aware():
@@ -47,12 +47,12 @@ def test_lemma_b2_stationary_is_worse_than_time_varying():
 
 
 def test_lemma_b2_closed_form_of_every_stationary_policy():
-    worlds = examples.lemma_b2()
+    env_params = examples.lemma_b2()
     p = jnp.linspace(0.0, 1.0, 101)
 
     def solved(p):
         pi = jnp.full((4, 2), 0.5).at[3].set(jnp.stack([p, 1.0 - p]))
-        return solvers.average_value(worlds, pi, GAMMA)
+        return solvers.average_value(env_params, pi, GAMMA)
 
     closed = examples.stationary_b2(p)
     np.testing.assert_allclose(jax.jit(jax.vmap(solved))(p), closed, rtol=1e-12)
@@ -73,13 +73,13 @@ def test_lemma_b3_deterministic_is_worse_than_a_coin():
 
 
 def test_lemma_e9_closed_form_is_the_regularised_objective():
-    worlds = examples.lemma_e9()
+    env_params = examples.lemma_e9()
     policy = softmax_table()(finite.environment(4, 2, examples.GAMMA_E9))
     logit = jnp.array([-8.0, -3.0, 0.0, 1.5, 6.0])
 
     def solved(logit):
         theta = jnp.zeros((4, 2)).at[0, 1].set(logit)
-        return solvers.average_objective(policy, theta, worlds, examples.GAMMA_E9, examples.LAMBDA_E9)
+        return solvers.average_objective(policy, theta, env_params, examples.GAMMA_E9, examples.LAMBDA_E9)
 
     np.testing.assert_allclose(
         jax.jit(jax.vmap(solved))(logit), jax.jit(jax.vmap(examples.regularised_e9))(logit), rtol=1e-9

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sumo_figure_eight import CONTROLLERS, STEPS, Controller, Epoch, recorded, wanted
+from sumo_figure_eight import CONTROLLERS, STEPS, Controller, ReplayState, recorded, wanted
 
 from fedrl import keys
 from fedrl.environments.traffic import figure_eight
@@ -15,7 +15,7 @@ from fedrl.environments.traffic.car_following import HALF, ROUND, place_of
 from fedrl.environments.traffic.figure_eight_rules import Traffic, collided
 
 SEEDS = (0, 1, 2)
-POSITION, SPEED, NUMBERS = (Epoch._fields.index(field) for field in ("position", "speed", "numbers"))
+POSITION, SPEED, NUMBERS = (ReplayState._fields.index(field) for field in ("position", "speed", "numbers"))
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +32,11 @@ def one_step_errors(position, speed, numbers, learning):
 
     What SUMO does not tell, who came first and who has long been standing, is kept by our own rules along the way.
     """
-    world = figure_eight.world()
+    env_params = figure_eight.params()
 
     def step(memory, now):
         t, x, v, number, x_after, v_after = now
-        after = figure_eight.move(world, Traffic(x, v, *memory), number, t, learning)
+        after = figure_eight.move(env_params, Traffic(x, v, *memory), number, t, learning)
         came = (place_of(x_after).lane == 1) & (place_of(x).lane != 1)
         stands = (v_after <= 0.1) & (v_after - v <= 0.13)
         entered = jnp.where(came, t.astype(float) + 1.0, jnp.where(place_of(x).lane == 1, after.entered, 0.0))
@@ -60,14 +60,14 @@ def test_a_step_from_any_state_of_sumo_is_sumos(sumo, name):
 @jax.vmap
 def driven(controller, want, shocks):
     """Mean speed of all vehicles after each step of an epoch under a controller, [T]; and whether there was a crash."""
-    env, world = figure_eight.environment(), figure_eight.world(acceleration=controller.acceleration)
+    env, env_params = figure_eight.environment(), figure_eight.params(acceleration=controller.acceleration)
 
     def step(state, now):
         action = now[0] - controller.tracks * state.traffic.speed[1::2]
-        after = env.step(world, state, action[:, None], now[1])
-        return after.state, (jnp.mean(after.state.traffic.speed), after.done)
+        after = env.step(env_params, state, action[:, None], now[1])
+        return after.state, (jnp.mean(after.state.traffic.speed), after.terminated)
 
-    return jax.lax.scan(step, env.reset(world, None), (want, shocks))[1]
+    return jax.lax.scan(step, env.reset(env_params, None), (want, shocks))[1]
 
 
 @jax.jit
@@ -76,7 +76,7 @@ def undriven(shocks):
     """The same for humans in every vehicle."""
 
     def step(traffic, now):
-        traffic = figure_eight.move(figure_eight.world(), traffic, now[1], now[0], ())
+        traffic = figure_eight.move(figure_eight.params(), traffic, now[1], now[0], ())
         return traffic, (jnp.mean(traffic.speed), collided(traffic.position))
 
     return jax.lax.scan(step, figure_eight.start(jnp.float32), (jnp.arange(STEPS), shocks))[1]
@@ -115,11 +115,11 @@ def test_controllers_rank_as_in_sumo(means):
 @pytest.mark.parametrize("relative", [False, True])
 def test_observations_and_rewards_are_those_of_the_sumo_environment(sumo, relative):
     epoch = recorded(["moody"], [5], True)["moody"][0] if relative else sumo["moody"][0]
-    env, world = figure_eight.environment(relative=relative), figure_eight.world()
+    env, env_params = figure_eight.environment(relative=relative), figure_eight.params()
     start = figure_eight.start(jnp.float32)
 
     def observe(x, v):
-        return env.observe(world, figure_eight.State(start._replace(position=x, speed=v), jnp.int32(0)))
+        return env.observe(env_params, figure_eight.State(start._replace(position=x, speed=v), jnp.int32(0)))
 
     seen = np.asarray(jax.vmap(observe)(jnp.asarray(epoch.position), jnp.asarray(epoch.speed)))
     np.testing.assert_allclose(seen, epoch.observations, atol=1e-6)
@@ -137,28 +137,28 @@ def states(count, **changes):
 
 def test_a_thousand_worlds_of_random_agents_stay_sound():
     """Speeds in [0, 30], everyone in order, hardly ever a collision."""
-    env, world, count = figure_eight.environment(), figure_eight.world(acceleration=3.0), 1000
+    env, env_params, count = figure_eight.environment(), figure_eight.params(acceleration=3.0), 1000
 
     @jax.jit
     def run(state, mood, key):
         def step(state, t):
             noise = env.noise(keys.of(key, t), (count,))
             action = mood + jax.random.uniform(keys.of(key, "act", t), (count, 7, 1), minval=-1.0)
-            after = jax.vmap(lambda *x: env.step(world, *x))(state, action, noise)
+            after = jax.vmap(lambda *x: env.step(env_params, *x))(state, action, noise)
             x, v = after.state.traffic.position, after.state.traffic.speed
             gap = (jnp.roll(x, -1, axis=1) - x) % ROUND - 5.0
-            return after.state, (v.min(), v.max(), gap.min(axis=1), after.done, after.reward)
+            return after.state, (v.min(), v.max(), gap.min(axis=1), after.terminated, after.reward)
 
         return jax.lax.scan(step, state, jnp.arange(600))[1]
 
     mood = jax.random.uniform(keys.of_seed(1), (count, 7, 1), minval=-0.5)
-    low, high, gap, done, reward = map(np.asarray, run(states(count), mood, keys.of_seed(0)))
+    low, high, gap, terminated, reward = map(np.asarray, run(states(count), mood, keys.of_seed(0)))
     assert low.min() >= 0.0
     assert 10.0 < high.max() <= 30.0
     assert gap.min() > 1.0
-    assert done.any(axis=0).mean() < 0.01
+    assert terminated.any(axis=0).mean() < 0.01
     assert reward.shape == (600, count, 7)
-    assert (reward[~done] > 0.0).mean() > 0.99
+    assert (reward[~terminated] > 0.0).mean() > 0.99
 
 
 def crossing(first, second, v, later=0.0):
@@ -173,7 +173,7 @@ def crossing(first, second, v, later=0.0):
 def after(traffic, learning, acceleration=1.0):
     """Speeds of vehicles 0 and 7 one step later, without noise."""
     numbers = jnp.full(14, acceleration)
-    return figure_eight.move(figure_eight.world(noise=0.0), traffic, numbers, jnp.int32(9), learning).speed[::7]
+    return figure_eight.move(figure_eight.params(noise=0.0), traffic, numbers, jnp.int32(9), learning).speed[::7]
 
 
 def test_who_came_later_yields_then_the_slower_one_then_the_first_by_name():
@@ -233,43 +233,43 @@ def test_our_vehicles_collide_when_sumos_do():
 
 
 def test_a_collision_ends_the_epoch_without_reward():
-    env, world, start = figure_eight.environment(), figure_eight.world(), figure_eight.start(jnp.float32)
+    env, env_params, start = figure_eight.environment(), figure_eight.params(), figure_eight.start(jnp.float32)
     both = start.position.at[jnp.array([1, 8])].set(jnp.array([34.0, HALF + 34.0]))
     state = figure_eight.State(start._replace(position=both, speed=jnp.full(14, 9.0)), jnp.int32(0))
-    after = jax.jit(env.step)(world, state, jnp.ones((7, 1)), jnp.zeros(7))
-    assert after.done
-    assert not after.cut
+    after = jax.jit(env.step)(env_params, state, jnp.ones((7, 1)), jnp.zeros(7))
+    assert after.terminated
+    assert not after.truncated
     assert after.state.traffic.speed.mean() > 5.0
     np.testing.assert_array_equal(after.reward, np.zeros(7))
 
 
 def test_every_world_is_cut_exactly_at_its_own_horizon():
-    env, horizons = figure_eight.environment(limit=4), np.array([1, 2, 3, 9], np.int32)
+    env, horizons = figure_eight.environment(max_episode_steps=4), np.array([1, 2, 3, 9], np.int32)
 
     @jax.jit
     @jax.vmap
-    def run(world):
+    def run(env_params):
         def step(state, _):
-            after = env.step(world, state, jnp.ones((7, 1)), jnp.zeros(7))
-            return after.state, (after.cut, after.done)
+            after = env.step(env_params, state, jnp.ones((7, 1)), jnp.zeros(7))
+            return after.state, (after.truncated, after.terminated)
 
-        return jax.lax.scan(step, env.reset(world, None), length=6)[1]
+        return jax.lax.scan(step, env.reset(env_params, None), length=6)[1]
 
-    cut, done = run(figure_eight.world(horizon=jnp.asarray(horizons)))
-    assert not done.any()
-    np.testing.assert_array_equal(cut, np.arange(1, 7)[None] >= np.minimum(horizons, 4)[:, None])
+    truncated, terminated = run(figure_eight.params(horizon=jnp.asarray(horizons)))
+    assert not terminated.any()
+    np.testing.assert_array_equal(truncated, np.arange(1, 7)[None] >= np.minimum(horizons, 4)[:, None])
 
 
 def test_worlds_differ_in_their_parameters_alone():
     """First step from rest: agents by their acceleration, humans by a (1 - (s_0 / gap)^2) and noise, else SUMO."""
     env = figure_eight.environment()
-    worlds = figure_eight.world(
+    env_params = figure_eight.params(
         acceleration=jnp.array([1.0, 2.0]), a=jnp.array([1.0, 0.5]), noise=jnp.array([0.0, 1.0])
     )
-    assert {x.shape for x in worlds} == {(2,)}
+    assert {x.shape for x in env_params} == {(2,)}
     action = jnp.broadcast_to(jnp.linspace(0.1, 7.0, 7)[None, :, None], (2, 7, 1))
     noise = jnp.ones((2, 7))
-    after = jax.jit(jax.vmap(env.step))(worlds, states(2), action, noise)
+    after = jax.jit(jax.vmap(env.step))(env_params, states(2), action, noise)
     v = np.asarray(after.state.traffic.speed)
     gap = ROUND / 14 - 5.0
     human = np.array([1.0, 0.5]) * (1.0 - (2.0 / gap) ** 2) + np.array([0.0, 1.0]) * np.sqrt(0.1)
@@ -283,14 +283,14 @@ def test_worlds_differ_in_their_parameters_alone():
 
 def test_any_vehicles_may_learn():
     for learning in ((0, 5), tuple(range(14))):
-        env, world = figure_eight.environment(learning=learning), figure_eight.world(noise=0.0)
+        env, env_params = figure_eight.environment(learning=learning), figure_eight.params(noise=0.0)
         noise = env.noise(keys.of_seed(0), (3,))
         assert (env.agents, noise.shape) == (len(learning), (3, 14 - len(learning)))
         slowest = jnp.full((len(learning), 1), -1.0)
-        after = jax.jit(env.step)(world, env.reset(world, noise[0]), slowest, noise[0])
+        after = jax.jit(env.step)(env_params, env.reset(env_params, noise[0]), slowest, noise[0])
         stopped = np.asarray(after.state.traffic.speed) == 0.0
         np.testing.assert_array_equal(np.flatnonzero(stopped), learning)
-        seen = env.observe(world, after.state)
+        seen = env.observe(env_params, after.state)
         assert (seen.shape, after.reward.shape) == ((len(learning), 6), (len(learning),))
         np.testing.assert_allclose(seen[:, 0] * ROUND, after.state.traffic.position[np.array(learning)], rtol=1e-5)
 

@@ -30,22 +30,22 @@ def replay(env, physics, actions):
     seen = []
     for start, action in zip(physics, actions, strict=True):
         env.state = start.copy()
-        _, reward, done, _, _ = env.step(action)
-        seen.append((env.state, reward, done))
+        _, reward, terminated, _, _ = env.step(action)
+        seen.append((env.state, reward, terminated))
     return [np.array(x) for x in zip(*seen, strict=True)]
 
 
-def one_step(world, physics, steps, actions, **settings):
+def one_step(env_params, physics, steps, actions, **settings):
     """Our step from each of `physics`, all at once."""
     env = mountain_car.environment(**settings)
 
     @jax.jit
-    def run(world, physics, steps, actions):
-        place = env.prepare(world)
+    def run(env_params, physics, steps, actions):
+        place = env.prepare(env_params)
         return jax.vmap(lambda p, t, a: env.step(place, mountain_car.State(p, t), a, t))(physics, steps, actions)
 
     given = (jnp.asarray(physics, float), jnp.asarray(steps, jnp.int32), jnp.asarray(actions, float))
-    return jax.tree.map(np.asarray, run(world, *given))
+    return jax.tree.map(np.asarray, run(env_params, *given))
 
 
 def transitions(count, dtype):
@@ -56,7 +56,7 @@ def transitions(count, dtype):
     return physics.astype(dtype), rng.uniform(-2.5, 2.5, (count, 1)).astype(dtype)
 
 
-def assert_same(ours, state, reward, done, wide):
+def assert_same(ours, state, reward, terminated, wide):
     """Wide: to the bit once rounded as Gymnasium rounds. Otherwise to an ulp of position and of speed."""
     physics = ours.state.physics
     assert physics.dtype == ours.reward.dtype == (np.float64 if wide else np.float32)
@@ -64,20 +64,20 @@ def assert_same(ours, state, reward, done, wide):
         np.testing.assert_array_equal(physics.astype(np.float32), state)
     np.testing.assert_array_less(np.abs(physics.astype(np.float32) - state), np.broadcast_to([2e-7, 1e-8], state.shape))
     np.testing.assert_allclose(ours.reward, reward, rtol=0.0, atol=1e-12 if wide else 1e-5)
-    np.testing.assert_array_equal(ours.done, done)
+    np.testing.assert_array_equal(ours.terminated, terminated)
 
 
 @pytest.mark.parametrize("wide", [True, False])
 @pytest.mark.parametrize("changes", CHANGES)
 def test_random_transitions_are_gymnasiums(changes, wide):
     physics, actions = transitions(2000, np.float64 if wide else np.float32)
-    state, reward, done = replay(reference(**changes), physics, actions)
+    state, reward, terminated = replay(reference(**changes), physics, actions)
     with jax.enable_x64(wide):
-        ours = one_step(mountain_car.world(**changes), physics, np.zeros(2000), actions)
-    assert_same(ours, state, reward, done, wide)
-    assert 0.02 < done.mean() < 0.5
+        ours = one_step(mountain_car.params(**changes), physics, np.zeros(2000), actions)
+    assert_same(ours, state, reward, terminated, wide)
+    assert 0.02 < terminated.mean() < 0.5
     assert ((state[:, 0] == np.float32(-1.2)) & (state[:, 1] == 0.0)).any()
-    assert not ours.cut.any()
+    assert not ours.truncated.any()
 
 
 @pytest.mark.parametrize("wide", [True, False])
@@ -85,14 +85,14 @@ def test_the_shift_is_added_before_gymnasium_and_the_cost_is_as_asked(wide):
     dtype = np.float64 if wide else np.float32
     physics, actions = transitions(1000, dtype)
     shifted = actions + dtype(0.75)
-    state, reward, done = replay(reference(), physics, shifted)
+    state, reward, terminated = replay(reference(), physics, shifted)
     with jax.enable_x64(wide):
-        world = mountain_car.world(shift=0.75)
-        published = one_step(world, physics, np.zeros(1000), actions, cost="shifted")
-        ours = one_step(world, physics, np.zeros(1000), actions)
-    assert_same(published, state, reward, done, wide)
+        env_params = mountain_car.params(shift=0.75)
+        published = one_step(env_params, physics, np.zeros(1000), actions, cost="shifted")
+        ours = one_step(env_params, physics, np.zeros(1000), actions)
+    assert_same(published, state, reward, terminated, wide)
     own = reward + 0.1 * shifted[:, 0].astype(float) ** 2 - 0.1 * actions[:, 0].astype(float) ** 2
-    assert_same(ours, state, own, done, wide)
+    assert_same(ours, state, own, terminated, wide)
     assert np.abs(own - reward).max() > 0.1
 
 
@@ -101,19 +101,19 @@ def test_the_same_uniform_number_gives_gymnasiums_start(bounds):
     low, high = bounds
     env = gymnasium.make("MountainCarContinuous-v0")
     with jax.enable_x64(True):
-        ours, world = mountain_car.environment(), mountain_car.world(start_low=low, start_high=high)
+        ours, env_params = mountain_car.environment(), mountain_car.params(start_low=low, start_high=high)
         for seed in range(20):
             uniform = seeding.np_random(seed)[0].random()
             env.reset(seed=seed, options={"low": low, "high": high})
-            start = ours.reset(ours.prepare(world), jnp.asarray(uniform))
+            start = ours.reset(ours.prepare(env_params), jnp.asarray(uniform))
             np.testing.assert_allclose(start.physics, env.unwrapped.state, rtol=0.0, atol=1e-15)
             assert start.steps == 0
 
 
 def test_starts_fill_their_range_at_rest():
-    env, world = mountain_car.environment(), mountain_car.world()
+    env, env_params = mountain_car.environment(), mountain_car.params()
     noise = env.noise(keys.of_seed(0), (5000,))
-    starts = np.asarray(jax.vmap(lambda n: env.observe(world, env.reset(world, n)))(noise))
+    starts = np.asarray(jax.vmap(lambda n: env.observe(env_params, env.reset(env_params, n)))(noise))
     np.testing.assert_allclose([starts[:, 0].min(), starts[:, 0].max()], [-0.6, -0.4], atol=1e-3)
     np.testing.assert_allclose(starts[:, 0].std(), 0.2 / np.sqrt(12.0), rtol=0.05)
     assert not starts[:, 1].any()
@@ -135,13 +135,13 @@ def gymnasium_episode(seed, act):
 
 def test_whole_episodes_in_float32_are_gymnasiums_goal_and_time_limit_included():
     """Ours runs freely with the recorded actions: differences have all episode to grow."""
-    env, world, rng = mountain_car.environment(), mountain_car.world(), np.random.default_rng(1)
+    env, env_params, rng = mountain_car.environment(), mountain_car.params(), np.random.default_rng(1)
     policies = [lambda s: 1.0 if s[1] >= 0.0 else -1.0, lambda s: rng.uniform(-1.0, 1.0)]
 
     @jax.jit
     def follow(start, actions):
         def step(state, action):
-            after = env.step(world, state, action, jnp.float32(0.0))
+            after = env.step(env_params, state, action, jnp.float32(0.0))
             return after.state, after
 
         return jax.lax.scan(step, mountain_car.State(start, jnp.int32(0)), actions)[1]
@@ -153,30 +153,30 @@ def test_whole_episodes_in_float32_are_gymnasiums_goal_and_time_limit_included()
         after = jax.tree.map(lambda x, n=len(actions): np.asarray(x)[:n], follow(jnp.asarray(states[0]), padded))
         np.testing.assert_allclose(after.state.physics, states[1:], rtol=0.0, atol=1e-4)
         np.testing.assert_allclose(after.reward, rewards, rtol=0.0, atol=1e-5)
-        np.testing.assert_array_equal(after.done, terminated)
-        np.testing.assert_array_equal(after.cut, truncated)
+        np.testing.assert_array_equal(after.terminated, terminated)
+        np.testing.assert_array_equal(after.truncated, truncated)
         ends.append((len(actions), bool(terminated[-1]), bool(truncated[-1])))
-    assert all(length < 200 and done and not cut for length, done, cut in ends[::2])
+    assert all(length < 200 and terminated and not truncated for length, terminated, truncated in ends[::2])
     assert ends[1::2] == [(999, False, True)] * 3
 
 
 def test_every_client_is_cut_exactly_at_its_own_horizon():
     horizons = np.array([1, 2, 7, 30, 39, 40, 999], np.int32)
-    env = mountain_car.environment(limit=40)
+    env = mountain_car.environment(max_episode_steps=40)
 
     @jax.jit
     @jax.vmap
-    def play(world, noise):
+    def play(env_params, noise):
         def step(state, noise):
-            after = env.step(world, state, jnp.zeros(1), noise)
+            after = env.step(env_params, state, jnp.zeros(1), noise)
             return after.state, after
 
-        return jax.lax.scan(step, env.reset(world, noise[0]), noise[1:])[1]
+        return jax.lax.scan(step, env.reset(env_params, noise[0]), noise[1:])[1]
 
-    after = play(mountain_car.world(horizon=jnp.asarray(horizons)), env.noise(keys.of_seed(0), (7, 61)))
-    assert not after.done.any()
+    after = play(mountain_car.params(horizon=jnp.asarray(horizons)), env.noise(keys.of_seed(0), (7, 61)))
+    assert not after.terminated.any()
     assert after.reward.shape == (7, 60)
-    np.testing.assert_array_equal(after.cut, np.arange(1, 61)[None] >= np.minimum(horizons, 40)[:, None])
+    np.testing.assert_array_equal(after.truncated, np.arange(1, 61)[None] >= np.minimum(horizons, 40)[:, None])
 
 
 @pytest.mark.parametrize(
@@ -191,20 +191,20 @@ def test_every_client_is_cut_exactly_at_its_own_horizon():
     ],
 )
 def test_shifts_of_sixty_cars(level, convention, first, second, last):
-    worlds = mountain_car.shifts(level, convention=convention)
-    assert {x.shape for x in worlds} == {(60,)}
-    np.testing.assert_allclose(worlds.shift[jnp.array([0, 1, -1])], [first, second, last], rtol=0.0, atol=1e-6)
-    np.testing.assert_allclose(np.diff(worlds.shift), second - first, rtol=0.0, atol=1e-6)
-    np.testing.assert_array_equal(worlds.horizon, 999)
+    env_params = mountain_car.shifts(level, convention=convention)
+    assert {x.shape for x in env_params} == {(60,)}
+    np.testing.assert_allclose(env_params.shift[jnp.array([0, 1, -1])], [first, second, last], rtol=0.0, atol=1e-6)
+    np.testing.assert_allclose(np.diff(env_params.shift), second - first, rtol=0.0, atol=1e-6)
+    np.testing.assert_array_equal(env_params.horizon, 999)
 
 
 def test_worlds_and_spaces_are_gymnasiums_by_default():
     env, theirs = mountain_car.environment(), gymnasium.make("MountainCarContinuous-v0")
     car = theirs.unwrapped
     expected = (car.power, car.goal_position, car.goal_velocity, -0.6, -0.4, 0.0, theirs.spec.max_episode_steps)
-    np.testing.assert_allclose(np.array(mountain_car.world()), expected, rtol=1e-6)
-    assert mountain_car.world().horizon.dtype == jnp.int32
-    assert env.limit == 999
+    np.testing.assert_allclose(np.array(mountain_car.params()), expected, rtol=1e-6)
+    assert mountain_car.params().horizon.dtype == jnp.int32
+    assert env.max_episode_steps == 999
     for ours, space in ((env.observations, theirs.observation_space), (env.actions, theirs.action_space)):
         assert ours.shape == space.shape
         np.testing.assert_allclose(ours.low, space.low)
@@ -218,7 +218,7 @@ def test_worlds_and_spaces_are_gymnasiums_by_default():
         (lambda: mountain_car.shifts("low", convention="code"), "'code' are not known.* of paper, published"),
         (lambda: mountain_car.shifts("low", clients=0), "got clients=0; the paper has 60"),
         (lambda: mountain_car.environment(cost="clipped"), '"policy" or of the "shifted" one, got \'clipped\''),
-        (lambda: mountain_car.environment(limit=0), "got 0.99 and 0"),
+        (lambda: mountain_car.environment(max_episode_steps=0), "got 0.99 and 0"),
     ],
 )
 def test_errors_say_what_is_known(call, message):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedrl.environments.control import mujoco as tasks
-from fedrl.environments.control.mujoco_tasks import HALF_CHEETAH, HOPPER, WALKER2D, World, compiled, numbers, world
+from fedrl.environments.control.mujoco_tasks import HALF_CHEETAH, HOPPER, WALKER2D, World, compiled, numbers, params
 from fedrl.environments.errors import WorldError
 from fedrl.federations.federation import Federation
 from fedrl.keys import of_seed
@@ -28,7 +28,7 @@ def _elsewhere(tmp_path, monkeypatch):
 
 
 def host_world(task, **fields):
-    return jax.tree.map(np.asarray, world(task, **fields))
+    return jax.tree.map(np.asarray, params(task, **fields))
 
 
 def seeds(*numbers):
@@ -48,7 +48,7 @@ def gymnasium_reset(env, seed):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_steps_and_resets_are_gymnasiums_to_the_bit(name, dtype):
     task, build = PAIRS[name]
-    host = build(limit=40)
+    host = build(max_episode_steps=40)
     simulator = host.open(0, host_world(task), COPIES)
     envs = [unwrapped(name) for _ in range(COPIES)]
     observations = simulator.reset(np.arange(COPIES), seeds(0, 1, 2))
@@ -58,19 +58,19 @@ def test_steps_and_resets_are_gymnasiums_to_the_bit(name, dtype):
     random, next_seed, ends, elapsed = np.random.default_rng(0), 3, 0, np.zeros(COPIES, int)
     for _ in range(120):
         actions = random.uniform(-1.5, 1.5, (COPIES, *host.actions.shape)).astype(dtype)
-        observations, rewards, done, cut = simulator.step(actions)
+        observations, rewards, terminated, truncated = simulator.step(actions)
         elapsed += 1
         wanted = [env.step(action) for env, action in zip(envs, actions, strict=True)]
         np.testing.assert_array_equal(observations, np.float32([step[0] for step in wanted]))
         np.testing.assert_array_equal(simulator.qpos, [env.data.qpos for env in envs])
         np.testing.assert_array_equal(simulator.qvel, [env.data.qvel for env in envs])
         np.testing.assert_array_equal(rewards, [step[1] for step in wanted])
-        np.testing.assert_array_equal(done, [step[2] for step in wanted])
-        np.testing.assert_array_equal(cut, elapsed >= 40)
-        again = np.flatnonzero(done | cut)
+        np.testing.assert_array_equal(terminated, [step[2] for step in wanted])
+        np.testing.assert_array_equal(truncated, elapsed >= 40)
+        again = np.flatnonzero(terminated | truncated)
         if len(again):
             fresh = seeds(*range(next_seed, next_seed + len(again)))
-            next_seed, ends = next_seed + len(again), ends + int(done.sum())
+            next_seed, ends = next_seed + len(again), ends + int(terminated.sum())
             elapsed[again] = 0
             wanted_starts = [gymnasium_reset(envs[row], int(seed)) for row, seed in zip(again, fresh, strict=True)]
             np.testing.assert_array_equal(simulator.reset(again, fresh), np.float32(wanted_starts))
@@ -102,22 +102,22 @@ def test_spaces_and_types(name):
     assert host.observations.shape == env.observation_space.shape
     np.testing.assert_array_equal(host.actions.low, env.action_space.low)
     np.testing.assert_array_equal(host.actions.high, env.action_space.high)
-    assert (host.gamma, host.limit) == (0.9, 1000)
+    assert (host.gamma, host.max_episode_steps) == (0.9, 1000)
     simulator = host.open(0, host_world(task), 2)
     start = simulator.reset(np.arange(2), seeds(7, 8))
-    observations, rewards, done, cut = simulator.step(np.zeros((2, *host.actions.shape), np.float32))
+    observations, rewards, terminated, truncated = simulator.step(np.zeros((2, *host.actions.shape), np.float32))
     assert (start.dtype, observations.dtype, rewards.dtype) == (np.float32, np.float32, np.float64)
-    assert (done.dtype, cut.dtype, done.shape, cut.shape) == (bool, bool, (2,), (2,))
+    assert (terminated.dtype, truncated.dtype, terminated.shape, truncated.shape) == (bool, bool, (2,), (2,))
     assert not np.array_equal(start[0], start[1])
 
 
-def play(threads, copies=16, steps=30):
+def play(threads, num_envs=16, steps=30):
     host = tasks.hopper(threads=threads)
-    simulator = host.open(0, host_world(HOPPER), copies)
-    seen = [simulator.reset(np.arange(copies), np.arange(copies, dtype=np.uint64))]
+    simulator = host.open(0, host_world(HOPPER), num_envs)
+    seen = [simulator.reset(np.arange(num_envs), np.arange(num_envs, dtype=np.uint64))]
     random = np.random.default_rng(1)
     for _ in range(steps):
-        seen.extend(simulator.step(random.uniform(-1, 1, (copies, 3)).astype(np.float32)))
+        seen.extend(simulator.step(random.uniform(-1, 1, (num_envs, 3)).astype(np.float32)))
     simulator.close()
     return b"".join(np.ascontiguousarray(x).tobytes() for x in seen)
 
@@ -128,12 +128,12 @@ def test_threads_do_not_change_a_bit():
 
 def test_only_the_rows_asked_for_are_stepped():
     """Copies left out stay where they are and are not missed by the others, to the bit."""
-    some, every = (tasks.hopper().open(0, host_world(HOPPER), 3) for _ in range(2))
-    for simulator in (some, every):
+    some, eval_every = (tasks.hopper().open(0, host_world(HOPPER), 3) for _ in range(2))
+    for simulator in (some, eval_every):
         simulator.reset(np.arange(3), seeds(0, 1, 2))
     still, rows, push = some.batch.state[1].copy(), np.asarray([0, 2]), np.random.default_rng(0).uniform(-1, 1, (3, 3))
     for _ in range(5):
-        for mine, theirs in zip(some.step(push[rows], rows), every.step(push), strict=True):
+        for mine, theirs in zip(some.step(push[rows], rows), eval_every.step(push), strict=True):
             assert mine.tobytes() == theirs[rows].tobytes()
     np.testing.assert_array_equal(some.batch.state[1], still)
     assert some.elapsed.tolist() == [5, 0, 5]
@@ -148,7 +148,7 @@ def bits(model):
 @pytest.mark.parametrize("name", PAIRS)
 def test_the_default_world_is_gymnasiums_model_though_held_in_float32(name):
     task, _ = PAIRS[name]
-    held = world(task)
+    held = params(task)
     assert held.leg_radius.dtype == jnp.float32
     model, theirs = compiled(task, numbers(task, 0, held)), unwrapped(name).model
     theirs.vis.global_.offwidth, theirs.vis.global_.offheight = model.vis.global_.offwidth, model.vis.global_.offheight
@@ -156,7 +156,7 @@ def test_the_default_world_is_gymnasiums_model_though_held_in_float32(name):
 
 
 def test_leg_mass_and_inertia_follow_from_its_radius():
-    thin, usual = (compiled(HOPPER, numbers(HOPPER, 0, world(HOPPER, leg_radius=r))) for r in (0.02, 0.04))
+    thin, usual = (compiled(HOPPER, numbers(HOPPER, 0, params(HOPPER, leg_radius=r))) for r in (0.02, 0.04))
     r, length = 0.02, 0.5
     volume = np.pi * r**2 * length + 4 / 3 * np.pi * r**3
     assert thin.body("leg").mass[0] == pytest.approx(1000.0 * volume, rel=1e-12)
@@ -167,8 +167,8 @@ def test_leg_mass_and_inertia_follow_from_its_radius():
 
 @pytest.mark.parametrize("task", [HALF_CHEETAH, WALKER2D, HOPPER], ids=lambda task: task.name)
 def test_factors_of_a_world(task):
-    usual = compiled(task, numbers(task, 0, world(task)))
-    model = compiled(task, numbers(task, 0, world(task, mass=1.5, gravity=0.5, friction=2.0)))
+    usual = compiled(task, numbers(task, 0, params(task)))
+    model = compiled(task, numbers(task, 0, params(task, mass=1.5, gravity=0.5, friction=2.0)))
     np.testing.assert_array_equal(model.body_mass, 1.5 * usual.body_mass)
     np.testing.assert_array_equal(model.body_inertia, 1.5 * usual.body_inertia)
     np.testing.assert_array_equal(model.opt.gravity, 0.5 * usual.opt.gravity)
@@ -186,12 +186,12 @@ def test_noise_scales_the_start():
 
 @pytest.mark.parametrize(("level", "thickest"), [("low", 0.07), ("medium", 0.10), ("high", 0.15)])
 def test_hopper_legs_are_the_papers(level, thickest):
-    worlds = tasks.hopper_legs(level)
-    np.testing.assert_allclose(worlds.leg_radius, 0.01 + np.arange(60) * (thickest - 0.01) / 59, rtol=1e-6)
-    np.testing.assert_array_equal(worlds.noise, np.full(60, np.float32(5e-3)))
-    federation = Federation(tasks.hopper(), worlds)
+    env_params = tasks.hopper_legs(level)
+    np.testing.assert_allclose(env_params.leg_radius, 0.01 + np.arange(60) * (thickest - 0.01) / 59, rtol=1e-6)
+    np.testing.assert_array_equal(env_params.noise, np.full(60, np.float32(5e-3)))
+    federation = Federation(tasks.hopper(), env_params)
     assert federation.count == 60
-    last = jax.tree.map(lambda x: np.asarray(x[59]), worlds)
+    last = jax.tree.map(lambda x: np.asarray(x[59]), env_params)
     assert numbers(HOPPER, 59, last).leg_radius == thickest
     simulator = federation.environment.open(59, last, 2)
     simulator.reset(np.arange(2), seeds(0, 1))
@@ -201,12 +201,12 @@ def test_hopper_legs_are_the_papers(level, thickest):
 
 def test_perturbed_starts_are_near_gymnasiums_and_differ():
     draw = tasks.perturbed_starts(WALKER2D)
-    worlds = jax.vmap(draw, (None, 0))(of_seed(0), jnp.arange(200))
-    assert isinstance(worlds, World)
-    assert {x.shape for x in worlds} == {(200,)}
-    assert (np.abs(worlds.noise - 5e-3) <= 5.001e-4).all()
-    assert worlds.noise.max() - worlds.noise.min() > 9e-4
-    assert float(draw(of_seed(0), 3).noise) == float(worlds.noise[3])
+    env_params = jax.vmap(draw, (None, 0))(of_seed(0), jnp.arange(200))
+    assert isinstance(env_params, World)
+    assert {x.shape for x in env_params} == {(200,)}
+    assert (np.abs(env_params.noise - 5e-3) <= 5.001e-4).all()
+    assert env_params.noise.max() - env_params.noise.min() > 9e-4
+    assert float(draw(of_seed(0), 3).noise) == float(env_params.noise[3])
     with pytest.raises(ValueError, match="0 <= spread <= nominal=0.1, got 0.2"):
         tasks.perturbed_starts(HALF_CHEETAH, spread=0.2)
 
@@ -219,7 +219,7 @@ def test_bad_worlds_and_settings_are_named():
     with pytest.raises(ValueError, match="got 'huge' and 60"):
         tasks.hopper_legs("huge")
     with pytest.raises(ValueError, match="got 0.99 and 0"):
-        tasks.hopper(limit=0)
+        tasks.hopper(max_episode_steps=0)
     with pytest.raises(ValueError, match="threads >= 1, or None for its share of the processors, got -1"):
         tasks.hopper(threads=-1)
     with pytest.raises(ValueError, match="client 4: actions \\(3,\\), wanted \\(2, 3\\)"):

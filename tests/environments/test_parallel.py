@@ -14,16 +14,16 @@ from pettingzoo.utils import ParallelEnv
 import fedrl
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.traffic.sumo.figure_eight import FigureEight
 from fedrl.evaluation import sampled_return
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.mlp import mlp
 from fedrl.rollouts import host
 
 LIMIT = 30
-METHOD = fmarl(steps_along(reinforce(horizon=20, batch=1), eta=1e-3, local_steps=1, policy=mlp(4)), tau=2)
+METHOD = fmarl(gradient_learner(reinforce(horizon=20, batch=1), eta=1e-3, local_steps=1, policy=mlp(4)), tau=2)
 
 
 pytestmark = pytest.mark.usefixtures("travelling")
@@ -31,12 +31,14 @@ pytestmark = pytest.mark.usefixtures("travelling")
 
 @pytest.fixture(scope="module")
 def eight() -> fedrl.Federation:
-    return fedrl.pettingzoo(lambda: FigureEight(horizon=LIMIT), limit=LIMIT, gamma=0.9)
+    return fedrl.pettingzoo(lambda: FigureEight(horizon=LIMIT), max_episode_steps=LIMIT, gamma=0.9)
 
 
 def train(federation: fedrl.Federation, rounds: int = 3, **options) -> fedrl.Run:
     look = sampled_return(1, per_step=True)
-    return fedrl.train(METHOD, federation, rounds=rounds, engine=one_at_a_time(), measure=look, every=2, **options)
+    return fedrl.train(
+        METHOD, federation, rounds=rounds, engine=one_at_a_time(), evaluation=look, eval_every=2, **options
+    )
 
 
 @pytest.fixture(scope="module")
@@ -110,11 +112,11 @@ class Leaving(ParallelEnv):
 
 
 class Noting(Leaving):
-    """Nobody leaves; every reset is noted with its process, and a step waits until `copies` processes are at it."""
+    """Nobody leaves; every reset is noted with its process, and a step waits until `num_envs` processes are at it."""
 
-    def __init__(self, folder: Path, copies: int = 1):
+    def __init__(self, folder: Path, num_envs: int = 1):
         super().__init__()
-        self.folder, self.copies, self.steps = folder, copies, 0
+        self.folder, self.num_envs, self.steps = folder, num_envs, 0
 
     def reset(self, seed=None, options=None):
         with (self.folder / "resets").open("a") as file:
@@ -126,7 +128,7 @@ class Noting(Leaving):
         self.steps += 1
         (self.folder / f"step-{self.steps}-{os.getpid()}").touch()
         given_up = time.monotonic() + 20.0
-        while len(list(self.folder.glob(f"step-{self.steps}-*"))) < self.copies:
+        while len(list(self.folder.glob(f"step-{self.steps}-*"))) < self.num_envs:
             assert time.monotonic() < given_up, "the others have not been told to step"
             time.sleep(0.01)
         here = self.agents
@@ -136,7 +138,7 @@ class Noting(Leaving):
 
 def test_training_goes_on_where_it_was_before_a_measurement(tmp_path):
     """160 steps in epochs of 30 are six resets of the process that trains, one for each epoch begun."""
-    train(fedrl.pettingzoo(lambda: Noting(tmp_path), limit=30), rounds=4)
+    train(fedrl.pettingzoo(lambda: Noting(tmp_path), max_episode_steps=30), rounds=4)
     resets = Counter((tmp_path / "resets").read_text().split())
     measurements = 4  # at the beginning, after two rounds, after four, and for the returns; each is one epoch
     assert sorted(resets.values()) == [measurements, 1 + 4 * 2 * 20 // 30]
@@ -144,30 +146,30 @@ def test_training_goes_on_where_it_was_before_a_measurement(tmp_path):
 
 def test_seeds_do_not_take_each_others_places(tmp_path):
     """Played in turns, each goes on in its own process: nothing is repeated."""
-    train(fedrl.pettingzoo(lambda: Noting(tmp_path), limit=30), rounds=4, seeds=2)
+    train(fedrl.pettingzoo(lambda: Noting(tmp_path), max_episode_steps=30), rounds=4, seeds=2)
     resets = Counter((tmp_path / "resets").read_text().split())
     each = 1 + 4 * 2 * 20 // 30
     assert sorted(resets.values()) == [each, each, 2 * 4]
 
 
 def test_copies_step_at_the_same_time(tmp_path):
-    environment = fedrl.pettingzoo(lambda: Noting(tmp_path, copies=3), limit=5).environment
+    environment = fedrl.pettingzoo(lambda: Noting(tmp_path, num_envs=3), max_episode_steps=5).environment
     stage = environment.open(0, np.int32(0), 3)
     try:
         stage.reset(np.arange(3), np.arange(3, dtype=np.uint32))
-        seen, reward, done, cut = stage.step(np.zeros((3, 2), np.int32))
+        seen, reward, terminated, truncated = stage.step(np.zeros((3, 2), np.int32))
     finally:
         stage.close()
     assert seen.shape == (3, 2, 2)
     assert reward.tolist() == [[1.0, 1.0]] * 3
-    assert not (done | cut).any()
+    assert not (terminated | truncated).any()
 
 
 def test_faults_are_named():
-    with pytest.raises(WorldError, match="right: spaces .* wanted those of left"):
-        fedrl.pettingzoo(lambda: Leaving(3), limit=5)
-    two = fedrl.pettingzoo(Leaving, limit=5)
-    with pytest.raises(WorldError, match="right has left the epoch before its end"):
+    with pytest.raises(EnvironmentFailed, match="right: spaces .* wanted those of left"):
+        fedrl.pettingzoo(lambda: Leaving(3), max_episode_steps=5)
+    two = fedrl.pettingzoo(Leaving, max_episode_steps=5)
+    with pytest.raises(EnvironmentFailed, match="right has left the epoch before its end"):
         train(two, rounds=1)
     with pytest.raises(ValueError, match="wanted limit >= 1"):
-        fedrl.pettingzoo(Leaving, limit=0)
+        fedrl.pettingzoo(Leaving, max_episode_steps=0)

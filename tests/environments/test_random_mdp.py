@@ -14,14 +14,14 @@ KAPPAS = (0.0, 0.3, 1.0)
 distance = jax.jit(epsilon_p)
 
 
-def population(world, seed, clients=4):
-    return jax.tree.map(lambda *x: np.stack(x), *(world(keys.of_seed(seed), jnp.int32(i)) for i in range(clients)))
+def population(draw, seed, clients=4):
+    return jax.tree.map(lambda *x: np.stack(x), *(draw(keys.of_seed(seed), jnp.int32(i)) for i in range(clients)))
 
 
 def family(generator, seed, states=4):
     """Populations of kappa = 0, 0.3, 1, and of kappa = 0.3 with client 0 nominal, all from one seed."""
-    worlds = [generator(states, 3, kappa) for kappa in KAPPAS] + [generator(states, 3, 0.3, nominal_first=True)]
-    return [population(world, seed) for world in worlds]
+    draws = [generator(states, 3, kappa) for kappa in KAPPAS] + [generator(states, 3, 0.3, nominal_first=True)]
+    return [population(draw, seed) for draw in draws]
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
@@ -29,22 +29,22 @@ def test_rows_are_distributions_and_distance_is_at_most_twice_kappa(generator):
     @settings(max_examples=10, deadline=None)
     @given(st.integers(0, 2**31 - 1))
     def check(seed):
-        for kappa, worlds in zip(KAPPAS, family(generator, seed), strict=False):
-            reward = np.asarray(finite.check(worlds).reward)
-            apart = float(distance(worlds))
-            assert worlds.kernel.shape == (4, 4, 3, 4)
+        for kappa, env_params in zip(KAPPAS, family(generator, seed), strict=False):
+            reward = np.asarray(finite.check(env_params).reward)
+            apart = float(distance(env_params))
+            assert env_params.kernel.shape == (4, 4, 3, 4)
             assert apart <= 2 * kappa + 1e-5
             assert (apart > 0.01) == (kappa > 0.0)
             assert (reward == reward[:1]).all()
             assert ((reward >= 0.0) & (reward <= 1.0)).all()
-            np.testing.assert_allclose(worlds.start, 0.25)
+            np.testing.assert_allclose(env_params.start, 0.25)
 
     check()
 
 
 @pytest.mark.parametrize("generator", GENERATORS)
 def test_kappa_mixes_the_clients_own_kernel_with_the_nominal_one(generator):
-    nominal, mixed, own, first = (np.asarray(worlds.kernel) for worlds in family(generator, 3))
+    nominal, mixed, own, first = (np.asarray(env_params.kernel) for env_params in family(generator, 3))
     np.testing.assert_allclose(mixed, 0.3 * own + 0.7 * nominal, atol=1e-6)
     np.testing.assert_allclose(first[0], nominal[0], atol=1e-6)  # client 0 left unperturbed
     np.testing.assert_allclose(first[1:], mixed[1:], atol=1e-6)
@@ -72,10 +72,10 @@ def test_masks_have_the_stated_density():
 
 
 def test_a_client_is_a_function_of_its_id_alone_jitted_and_vmapped_or_not():
-    world = random_mdp.dense(4, 3, 0.3)
+    env_params = random_mdp.dense(4, 3, 0.3)
     traced = jax.jit(lambda kappa, ids: jax.vmap(random_mdp.dense(4, 3, kappa), (None, 0))(keys.of_seed(9), ids))
     together = traced(0.3, jnp.array([3, 1], jnp.int32))
-    alone = world(keys.of_seed(9), 3)
+    alone = env_params(keys.of_seed(9), 3)
     for one, stack in zip(alone, together, strict=True):
         np.testing.assert_allclose(one, stack[0], rtol=1e-6)
     assert np.max(np.abs(together.kernel[1] - together.kernel[0])) > 0.01

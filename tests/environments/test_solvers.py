@@ -104,19 +104,19 @@ def test_value_visitation_and_advantage_against_power_series():
 
 def test_stationary_is_the_limit_of_the_chain():
     mdp, pi = drawn(0)
-    limit = np.linalg.matrix_power(np.einsum("sa,sat->st", pi, mdp.kernel), 2000)[0]
-    np.testing.assert_allclose(jax.jit(solvers.stationary)(mdp, pi), limit, atol=1e-11)
+    max_episode_steps = np.linalg.matrix_power(np.einsum("sa,sat->st", pi, mdp.kernel), 2000)[0]
+    np.testing.assert_allclose(jax.jit(solvers.stationary)(mdp, pi), max_episode_steps, atol=1e-11)
 
 
 def test_optimal_beats_every_deterministic_policy_in_every_state():
-    every = np.array(list(itertools.product(range(3), repeat=4)))
-    tables = np.eye(3)[every]
+    eval_every = np.array(list(itertools.product(range(3), repeat=4)))
+    tables = np.eye(3)[eval_every]
     for seed in range(8):
         mdp, _ = drawn(seed)
         actions, v = best(mdp, 0.95)
         values = np.asarray(values_of(mdp, jnp.asarray(tables), 0.95))
         np.testing.assert_allclose(v, values.max(0), rtol=1e-12)
-        np.testing.assert_allclose(values[(every == np.asarray(actions)).all(1)][0], v, rtol=1e-12)
+        np.testing.assert_allclose(values[(eval_every == np.asarray(actions)).all(1)][0], v, rtol=1e-12)
 
 
 def test_optimal_ends_in_single_precision_with_ties_and_long_horizons():
@@ -130,9 +130,9 @@ def test_optimal_ends_in_single_precision_with_ties_and_long_horizons():
 
 
 def test_optimum_of_the_imaginary_mdp():
-    worlds = stacked(*(drawn(seed)[0] for seed in range(3)))
-    imaginary = finite.average(worlds, jnp.array([0.2, 0.3, 0.5]))
-    np.testing.assert_allclose(imaginary.kernel, np.tensordot([0.2, 0.3, 0.5], worlds.kernel, axes=1), rtol=1e-12)
+    env_params = stacked(*(drawn(seed)[0] for seed in range(3)))
+    imaginary = finite.average(env_params, jnp.array([0.2, 0.3, 0.5]))
+    np.testing.assert_allclose(imaginary.kernel, np.tensordot([0.2, 0.3, 0.5], env_params.kernel, axes=1), rtol=1e-12)
     _, v = best(imaginary, 0.9)
     bellman = np.max(np.asarray(imaginary.reward) + 0.9 * np.asarray(imaginary.kernel) @ np.asarray(v), axis=-1)
     np.testing.assert_allclose(v, bellman, rtol=1e-12)
@@ -232,9 +232,9 @@ def test_averages_over_a_stack():
     each = np.array([J(mdp) for mdp in single])
 
     @jax.jit
-    def averages(worlds):
-        by_table = solvers.average_value(worlds, solvers.probabilities(policy, theta), 0.9)
-        return by_table, solvers.average_objective(policy, theta, worlds, 0.9, weight=jnp.asarray(q))
+    def averages(env_params):
+        by_table = solvers.average_value(env_params, solvers.probabilities(policy, theta), 0.9)
+        return by_table, solvers.average_objective(policy, theta, env_params, 0.9, weight=jnp.asarray(q))
 
     plain, weighted = averages(stacked(*single))
     np.testing.assert_allclose(plain, each.mean(), rtol=1e-13)

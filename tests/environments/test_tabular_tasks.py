@@ -14,9 +14,9 @@ distance, pairs = jax.jit(epsilon_p), jax.jit(kappa_pairs)
 LEFT, RIGHT, DOWN, UP = range(4)
 
 
-def population(world, seed=0):
-    worlds = [world(keys.of_seed(seed), jnp.int32(i)) for i in range(4)]
-    return finite.check(jax.tree.map(lambda *x: np.stack(x), *worlds))
+def population(draw, seed=0):
+    rows = [draw(keys.of_seed(seed), jnp.int32(i)) for i in range(4)]
+    return finite.check(jax.tree.map(lambda *x: np.stack(x), *rows))
 
 
 @pytest.mark.parametrize("task", [synthetic.synthetic, grid_world.grid_world])
@@ -46,7 +46,7 @@ def test_epsilon_outside_the_unit_interval_is_refused(task):
 
 
 @pytest.mark.parametrize(
-    ("world", "states"),
+    ("draw", "states"),
     [
         (synthetic.synthetic(0.3), 5),
         (synthetic.synthetic(0.3, kinds=2), 5),
@@ -56,12 +56,12 @@ def test_epsilon_outside_the_unit_interval_is_refused(task):
         (seven_state.grid_world(), 7),
     ],
 )
-def test_worlds_are_traceable_and_follow_the_precision(world, states):
+def test_worlds_are_traceable_and_follow_the_precision(draw, states):
     for wide, dtype in ((False, jnp.float32), (True, jnp.float64)):
         with jax.enable_x64(wide):
-            worlds = jax.eval_shape(jax.vmap(world, (None, 0)), keys.of_seed(0), jnp.arange(3, dtype=jnp.int32))
-            assert [x.shape for x in worlds] == [(3, states, 4, states), (3, states, 4), (3, states)]
-            assert {x.dtype for x in worlds} == {jnp.dtype(dtype)}
+            env_params = jax.eval_shape(jax.vmap(draw, (None, 0)), keys.of_seed(0), jnp.arange(3, dtype=jnp.int32))
+            assert [x.shape for x in env_params] == [(3, states, 4, states), (3, states, 4), (3, states)]
+            assert {x.dtype for x in env_params} == {jnp.dtype(dtype)}
 
 
 def test_synthetic_rows_are_uniform_on_the_simplex():
@@ -71,18 +71,18 @@ def test_synthetic_rows_are_uniform_on_the_simplex():
 
 
 def test_highly_heterogeneous_synthetic_gate():
-    worlds = population(synthetic.highly_heterogeneous())
-    assert worlds.kernel.shape == (4, 7, 4, 7)
-    even, odd = np.asarray(worlds.kernel[0]), np.asarray(worlds.kernel[1])
+    env_params = population(synthetic.highly_heterogeneous())
+    assert env_params.kernel.shape == (4, 7, 4, 7)
+    even, odd = np.asarray(env_params.kernel[0]), np.asarray(env_params.kernel[1])
     np.testing.assert_array_equal(even[0], np.eye(7)[[5, 5, 0, 0]])
     np.testing.assert_array_equal(odd[0], np.eye(7)[[0, 0, 6, 6]])
     np.testing.assert_array_equal(even[1:], odd[1:])
     assert (even[1:5, :, 5:] == 0).all()
     assert (even[1:5, :, :5] > 0).all()
     np.testing.assert_array_equal(even[5:], np.repeat(np.eye(7)[5:, None], 4, axis=1))
-    assert (np.asarray(worlds.reward)[:, 5:] == 1.0).all()
-    np.testing.assert_array_equal(worlds.kernel[2], worlds.kernel[0])
-    np.testing.assert_allclose(worlds.start, 1 / 7)
+    assert (np.asarray(env_params.reward)[:, 5:] == 1.0).all()
+    np.testing.assert_array_equal(env_params.kernel[2], env_params.kernel[0])
+    np.testing.assert_allclose(env_params.start, 1 / 7)
     with pytest.raises(ValueError, match="must be even, got 3"):
         synthetic.highly_heterogeneous(5, 3)
 
@@ -108,9 +108,9 @@ def test_grid_world_individual_kernels_move_to_neighbours_only():
 
 
 def test_grid_world_reward_and_starts():
-    world = grid_world.grid_world(0.3)(keys.of_seed(0), 0)
+    env_params = grid_world.grid_world(0.3)(keys.of_seed(0), 0)
     assert CELLS[GOAL] == (2, 2)
-    np.testing.assert_array_equal(world.reward.sum(1), 4 * np.eye(8)[GOAL])
+    np.testing.assert_array_equal(env_params.reward.sum(1), 4 * np.eye(8)[GOAL])
     trained = grid_world.grid_world(0.3, start=CORNER)(keys.of_seed(0), 0)
     np.testing.assert_array_equal(trained.start, np.eye(8)[0])
     assert grid_world.GAMMA == 0.95
@@ -119,31 +119,31 @@ def test_grid_world_reward_and_starts():
 
 
 def test_highly_heterogeneous_grid_world():
-    worlds = population(grid_world.highly_heterogeneous())
-    assert worlds.kernel.shape == (4, 10, 4, 10)
-    even, odd = np.asarray(worlds.kernel[0]), np.asarray(worlds.kernel[1])
+    env_params = population(grid_world.highly_heterogeneous())
+    assert env_params.kernel.shape == (4, 10, 4, 10)
+    even, odd = np.asarray(env_params.kernel[0]), np.asarray(env_params.kernel[1])
     np.testing.assert_array_equal(even[GOAL], np.eye(10)[[8, 8, GOAL, GOAL]])
     np.testing.assert_array_equal(odd[GOAL], np.eye(10)[[GOAL, GOAL, 9, 9]])
     into_goal = {CELLS[i] for i in np.flatnonzero(even[:8, :, GOAL].sum(1)) if i != GOAL}
     assert into_goal == {(1, 2)}
-    np.testing.assert_array_equal(worlds.reward.sum(2)[0], [0] * 8 + [4, 4])
+    np.testing.assert_array_equal(env_params.reward.sum(2)[0], [0] * 8 + [4, 4])
     # either type alone can collect for ever from every cell
-    for world in (jax.tree.map(lambda x, i=i: x[i], worlds) for i in (0, 1)):
-        _, v = jax.jit(solvers.optimal)(world, 0.95)
+    for mdp in (jax.tree.map(lambda x, i=i: x[i], env_params) for i in (0, 1)):
+        _, v = jax.jit(solvers.optimal)(mdp, 0.95)
         assert float(jnp.min(v)) > 5.0
 
 
 def test_seven_state_tables():
-    worlds = population(seven_state.synthetic())
-    assert worlds.kernel.shape == (4, 7, 4, 7)
-    first, second = np.asarray(worlds.kernel[0]), np.asarray(worlds.kernel[1])
+    env_params = population(seven_state.synthetic())
+    assert env_params.kernel.shape == (4, 7, 4, 7)
+    first, second = np.asarray(env_params.kernel[0]), np.asarray(env_params.kernel[1])
     np.testing.assert_array_equal(first[0], np.eye(7)[[0, 0, 1, 1]])
     np.testing.assert_array_equal(second[0], np.eye(7)[[2, 2, 0, 0]])
     np.testing.assert_array_equal(first[1:], second[1:])
     np.testing.assert_allclose(first[4, 1], [0, 0, 0, 0.5, 0.2, 0.2, 0.1], atol=1e-7)
     np.testing.assert_allclose(first[6, 3], [0.9, 0, 0, 0, 0, 0, 0.1], atol=1e-7)
-    np.testing.assert_allclose(worlds.reward[0].sum(1), [0, 4, 4, 0.3, 0.2, 0.2, 0.35], atol=1e-6)
-    np.testing.assert_allclose(worlds.start[0], seven_state.TRAINING_START, atol=1e-7)
+    np.testing.assert_allclose(env_params.reward[0].sum(1), [0, 4, 4, 0.3, 0.2, 0.2, 0.35], atol=1e-6)
+    np.testing.assert_allclose(env_params.start[0], seven_state.TRAINING_START, atol=1e-7)
 
 
 def test_seven_state_variants():

@@ -10,13 +10,13 @@ from fedrl.algorithms.fedavg import fedavg
 from fedrl.channels.delays import delayed
 from fedrl.engines.fused import fused
 from fedrl.evaluation import exact_return
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.selection.candidates import uniform_of
 from fedrl.selection.fedpohcs import fedpohcs
 from fedrl.types import LocalUpdate
 
-LEARNER = steps_along(reinforce(horizon=10, batch=2), eta=0.3, local_steps=2)
+LEARNER = gradient_learner(reinforce(horizon=10, batch=2), eta=0.3, local_steps=2)
 
 
 def halving(environment):

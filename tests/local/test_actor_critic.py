@@ -14,7 +14,7 @@ from fedrl.rollouts.episodes import Trajectory
 GAMMA = 0.9  # of the bench
 REWARD = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
 VALUES = np.array([5.0, -4.0, 3.0, 7.0], np.float32)  # of the critic it starts from
-FIT = {"value": (), "critic_epochs": 4000, "critic_rate": 1e-3, "critic_minibatch": STEPS, "epochs": 0}
+FIT = {"value": (), "critic_epochs": 4000, "critic_learning_rate": 1e-3, "critic_minibatch": STEPS, "epochs": 0}
 
 
 def walk() -> Trajectory:
@@ -26,9 +26,9 @@ def walk() -> Trajectory:
     )
 
 
-def fitted(lam: float) -> np.ndarray:
+def fitted(gae_lambda: float) -> np.ndarray:
     """The values after one iteration that trains the critic until nothing moves."""
-    bench = Bench(ppo(**TINY | PASSES | UNFILTERED | FIT | {"lam": lam}))
+    bench = Bench(ppo(**TINY | PASSES | UNFILTERED | FIT | {"gae_lambda": gae_lambda}))
     critic = (Layer((1 - GAMMA) * jnp.asarray(VALUES)[:, None], jnp.zeros(1)),)  # it gives (1 - gamma) V
     local = bench.learner.local.start(
         Model(Theta(bench.theta.actor, critic), jnp.int32(0)), bench.client, keys.of_seed(0)

@@ -20,14 +20,14 @@ from fedrl.types import Client
 GAMMA, HORIZON, EPISODES = 0.5, 22, 100_000  # gamma^horizon = 2e-7: truncation is far below the noise
 
 
-def world(actions: int = 3) -> MDP:
+def small_mdp(actions: int = 3) -> MDP:
     """A random MDP in which the first action is the good one, so that gradients stand out of the noise."""
     drawn = random_mdp.dense(4, actions, 0.5)(of_seed(3), jnp.int32(1))
     return drawn._replace(reward=drawn.reward.at[:, 0].add(2.0))
 
 
 def client(actions: int = 3) -> Client:
-    return Client(jnp.int32(0), world(actions), (), ())
+    return Client(jnp.int32(0), small_mdp(actions), (), ())
 
 
 def setting(policy, actions: int = 3):
@@ -68,13 +68,13 @@ def assert_unbiased(estimates: np.ndarray, exact: np.ndarray) -> None:
 def test_reinforce_is_unbiased(policy, lam, actions):
     env, acting, theta = setting(policy, actions)
     estimates = samples(reinforce(horizon=HORIZON, lam=lam)(env, acting), theta, (), actions)
-    assert_unbiased(estimates, np.asarray(solvers.gradient(acting, theta, world(actions), GAMMA, lam)))
+    assert_unbiased(estimates, np.asarray(solvers.gradient(acting, theta, small_mdp(actions), GAMMA, lam)))
 
 
 def test_the_print_of_eq_10_is_biased():
     """Discounting the reward by gammabar^(k-1) once more, as Eq. (10) is printed, misses the gradient of J_b."""
     env, acting, theta = setting(bit_softmax, 4)
-    exact = np.asarray(solvers.gradient(acting, theta, world(4), GAMMA, 0.0))
+    exact = np.asarray(solvers.gradient(acting, theta, small_mdp(4), GAMMA, 0.0))
     estimates = samples(reinforce(horizon=HORIZON)(env, acting), theta, (), 4) * GAMMA ** (1 / 2)
     with pytest.raises(AssertionError):
         assert_unbiased(estimates, exact)
@@ -88,7 +88,7 @@ def test_svrpg_is_unbiased(beta):
     u = jax.random.normal(of_seed(4), theta.shape)
 
     def exact_at(theta):
-        return np.asarray(solvers.gradient(acting, theta, world(), GAMMA))
+        return np.asarray(solvers.gradient(acting, theta, small_mdp(), GAMMA))
 
     exact = beta * exact_at(theta) + (1 - beta) * (np.asarray(u) + exact_at(theta) - exact_at(theta_prev))
     direction = svrpg(beta=beta, horizon=HORIZON)(env, acting)
@@ -99,7 +99,7 @@ def test_svrpg_batches_average_episodes():
     env, acting, theta = setting(softmax_table)
     anchor = Anchor(theta, theta + 0.1, jnp.ones_like(theta))
     big, steps, _ = once(svrpg(beta=0.5, horizon=HORIZON, batch=20_000)(env, acting), theta, anchor, of_seed(5))
-    exact = np.asarray(solvers.gradient(acting, theta, world(), GAMMA))  # theta + 0.1 is the same policy
+    exact = np.asarray(solvers.gradient(acting, theta, small_mdp(), GAMMA))  # theta + 0.1 is the same policy
     np.testing.assert_allclose(big, 0.5 * exact + 0.5, atol=0.05)
     assert int(steps) == HORIZON * 20_000
 
@@ -107,33 +107,36 @@ def test_svrpg_batches_average_episodes():
 def test_importance_weights_average_to_one():
     env, acting, theta = setting(softmax_table)
     other = theta + 0.3 * jax.random.normal(of_seed(2), theta.shape)
-    seen = rollout(env, acting, theta, world(), of_seed(6), horizon=10, batch=EPISODES)
-    weight = np.asarray(importance_weight(acting, other, theta, seen))
+    trajectory = rollout(env, acting, theta, small_mdp(), of_seed(6), horizon=10, batch=EPISODES)
+    weight = np.asarray(importance_weight(acting, other, theta, trajectory))
     assert abs(weight.mean() - 1) <= 4 * weight.std(ddof=1) / np.sqrt(EPISODES)
     assert weight.std() > 0.1
-    np.testing.assert_allclose(importance_weight(acting, theta, theta, seen), 1.0)
+    np.testing.assert_allclose(importance_weight(acting, theta, theta, trajectory), 1.0)
 
 
 def test_reward_to_go_by_hand():
     """Two steps, one episode: [r0 + g r1 + lam(s0 + g s1), g r1 + lam g s1] with surprises s = -log pi."""
     env, acting, theta = setting(softmax_table)
-    seen = rollout(env, acting, theta, world(), of_seed(6), horizon=2, batch=1)
-    r, s = np.asarray(seen.reward[0]), -np.asarray(acting.log_probs(theta, seen.obs, seen.choice))[0, :, 0]
-    got = reward_to_go(env, acting, theta, seen, lam=0.5)[0, :, 0]
+    trajectory = rollout(env, acting, theta, small_mdp(), of_seed(6), horizon=2, batch=1)
+    r, s = (
+        np.asarray(trajectory.reward[0]),
+        -np.asarray(acting.log_probs(theta, trajectory.obs, trajectory.choice))[0, :, 0],
+    )
+    got = reward_to_go(env, acting, theta, trajectory, lam=0.5)[0, :, 0]
     late = GAMMA * (r[1] + 0.5 * s[1])
     np.testing.assert_allclose(got, [r[0] + 0.5 * s[0] + late, late], rtol=1e-6)
 
 
 def test_rollouts_follow_the_kernel_and_the_policy():
     env, acting, theta = setting(softmax_table)
-    seen = rollout(env, acting, theta, world(), of_seed(8), horizon=2, batch=200_000)
+    trajectory = rollout(env, acting, theta, small_mdp(), of_seed(8), horizon=2, batch=200_000)
     pi = np.asarray(solvers.probabilities(acting, theta))
-    at0 = np.asarray(seen.obs[:, 0]) == 0
-    frequency = np.bincount(np.asarray(seen.choice[at0, 0]), minlength=3) / at0.sum()
+    at0 = np.asarray(trajectory.obs[:, 0]) == 0
+    frequency = np.bincount(np.asarray(trajectory.choice[at0, 0]), minlength=3) / at0.sum()
     np.testing.assert_allclose(frequency, pi[0], atol=4 * np.sqrt(0.25 / at0.sum()))
-    moved = at0 & (np.asarray(seen.choice[:, 0]) == 1)
-    next_state = np.bincount(np.asarray(seen.obs[moved, 1]), minlength=4) / moved.sum()
-    np.testing.assert_allclose(next_state, np.asarray(world().kernel)[0, 1], atol=4 * np.sqrt(0.25 / moved.sum()))
+    moved = at0 & (np.asarray(trajectory.choice[:, 0]) == 1)
+    next_state = np.bincount(np.asarray(trajectory.obs[moved, 1]), minlength=4) / moved.sum()
+    np.testing.assert_allclose(next_state, np.asarray(small_mdp().kernel)[0, 1], atol=4 * np.sqrt(0.25 / moved.sum()))
 
 
 def test_q_learning_residual_is_the_bellman_residual():
@@ -141,7 +144,7 @@ def test_q_learning_residual_is_the_bellman_residual():
     env, acting, _ = setting(softmax_table)
     q = jax.random.normal(of_seed(1), (4, 3))
     residual, steps = once(q_learning(samples=400_000)(env, acting), q, (), of_seed(2))
-    exact = solvers.lookahead(world(), jnp.max(q, axis=-1), GAMMA) - q
+    exact = solvers.lookahead(small_mdp(), jnp.max(q, axis=-1), GAMMA) - q
     np.testing.assert_allclose(residual, exact, atol=0.02)
     assert int(steps) == 400_000
 

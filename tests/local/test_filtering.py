@@ -24,7 +24,7 @@ FILTERS = filtering(2, observations=True, rewards=True)
 EVERYONE = Cohort(jnp.arange(3), jnp.full(3, 1 / 3), jnp.ones(3, bool), jnp.zeros(3, jnp.int32))
 
 
-def seen(rows: np.ndarray) -> Trajectory:
+def trajectory(rows: np.ndarray) -> Trajectory:
     """A roll-out of these observations, each earning its first number."""
     obs, flags = jnp.asarray(rows[None], jnp.float32), jnp.ones((1, len(rows)), bool)
     return Trajectory(obs, jnp.zeros((1, len(rows))), obs[..., 0], flags, ~flags, ~flags, obs)
@@ -40,7 +40,7 @@ def test_two_rounds_add_up_to_all_that_was_seen(seed, offset):
     rows = np.random.default_rng(seed).normal(offset, 3.0, (2, 3, 20, 2))
     theta = Theta(jnp.zeros(1), jnp.zeros(1), FILTERS.fresh())
     for of_round in rows:
-        each = [Theta(jnp.ones(1), jnp.ones(1), FILTERS.update(FILTERS.fresh(), seen(x))) for x in of_round]
+        each = [Theta(jnp.ones(1), jnp.ones(1), FILTERS.update(FILTERS.fresh(), trajectory(x))) for x in of_round]
         uploads = jax.tree.map(lambda *x: jnp.stack(x), *each)
         theta = pooling.add(theta, pooling.combine(uploads, EVERYONE, mean), 0.5)
     assert float(theta.actor[0]) == 1.0  # two steps of a half; moments know no step
@@ -53,8 +53,8 @@ def test_two_rounds_add_up_to_all_that_was_seen(seed, offset):
 
 def test_what_is_not_filtered_does_not_travel():
     alone = filtering(2, observations=False, rewards=False)
-    assert not jax.tree.leaves(alone.update(alone.fresh(), seen(np.ones((3, 2)))))
-    assert alone.look(alone.fresh(), seen(np.ones((3, 2)))).obs[0, 0, 0] == 1.0
+    assert not jax.tree.leaves(alone.update(alone.fresh(), trajectory(np.ones((3, 2)))))
+    assert alone.look(alone.fresh(), trajectory(np.ones((3, 2)))).obs[0, 0, 0] == 1.0
 
 
 @pytest.mark.parametrize("rule", [mean, median])
@@ -75,7 +75,8 @@ def test_filters_go_through_the_same_channel_and_rule_as_parameters(rule):
 
 def test_a_robust_rule_keeps_a_liar_out_of_the_filters():
     honest = [
-        FILTERS.update(FILTERS.fresh(), seen(np.random.default_rng(i).normal(1.0, 1.0, (30, 2)))) for i in range(2)
+        FILTERS.update(FILTERS.fresh(), trajectory(np.random.default_rng(i).normal(1.0, 1.0, (30, 2))))
+        for i in range(2)
     ]
     lie = Filters(Moments(jnp.float32(30), jnp.full(2, 1e6), jnp.full(2, 1e9)), honest[0].reward)
     each = [Theta(jnp.ones(1), jnp.ones(1), filters) for filters in (*honest, lie)]

@@ -31,14 +31,14 @@ def x64():
         yield
 
 
-def world(states: int = 4, actions: int = 3) -> MDP:
+def small_mdp(states: int = 4, actions: int = 3) -> MDP:
     """A random MDP in which the first action is the good one, so that gradients stand out of the noise."""
     drawn = random_mdp.dense(states, actions, 0.5)(of_seed(3), jnp.int32(1))
     return drawn._replace(reward=drawn.reward.at[:, 0].add(2.0))
 
 
-def client(world) -> Client:
-    return Client(jnp.int32(0), world, (), ())
+def client(env_params) -> Client:
+    return Client(jnp.int32(0), env_params, (), ())
 
 
 def near(theta, seed: int, size: float):
@@ -72,11 +72,11 @@ def assert_near(got, exact, relative: float) -> None:
 
 
 WORLDS = {
-    "softmax table": lambda: (finite.environment(4, 3, GAMMA), world(), softmax_table()),
-    "bit-level softmax, padded": lambda: (finite.environment(4, 3, GAMMA), world(), bit_softmax()),
-    "network, finite observations": lambda: (finite.environment(4, 3, GAMMA), world(), categorical_mlp(8, 8)),
-    "network, cart-pole": lambda: (cart_pole.environment(0.9), cart_pole.world(start=0.2), categorical_mlp(8, 8)),
-    "Gaussian network": lambda: (mountain_car.environment(0.9), mountain_car.world(), gaussian_mlp(6, 5)),
+    "softmax table": lambda: (finite.environment(4, 3, GAMMA), small_mdp(), softmax_table()),
+    "bit-level softmax, padded": lambda: (finite.environment(4, 3, GAMMA), small_mdp(), bit_softmax()),
+    "network, finite observations": lambda: (finite.environment(4, 3, GAMMA), small_mdp(), categorical_mlp(8, 8)),
+    "network, cart-pole": lambda: (cart_pole.environment(0.9), cart_pole.params(start=0.2), categorical_mlp(8, 8)),
+    "Gaussian network": lambda: (mountain_car.environment(0.9), mountain_car.params(), gaussian_mlp(6, 5)),
 }
 
 
@@ -88,15 +88,17 @@ def test_hessian_vector_product_of_an_episode(name, x64):
     theta, theta_prev = jax.jit(lambda: two_policies(acting))()
     anchor, who = anchor_at(theta, theta_prev), client(place)
     direction = hapg(beta=0.0, horizon=horizon)(environment, acting)
-    seen = jax.jit(direction.sample)(theta, anchor, who, KEY)
+    trajectory = jax.jit(direction.sample)(theta, anchor, who, KEY)
 
     def log_pi(theta):
-        return seen.alive.astype(float) * jnp.sum(acting.log_probs(theta, seen.obs, seen.choice), axis=-1)
+        return trajectory.alive.astype(float) * jnp.sum(
+            acting.log_probs(theta, trajectory.obs, trajectory.choice), axis=-1
+        )
 
     @jax.jit
     def both(theta, theta_prev):
-        got, *_ = direction.learn(theta, anchor, seen, who, KEY)
-        earned = environment.gamma ** jnp.arange(float(horizon)) * seen.reward[0]
+        got, *_ = direction.learn(theta, anchor, trajectory, who, KEY)
+        earned = environment.gamma ** jnp.arange(float(horizon)) * trajectory.reward[0]
         to_go = jnp.stack([jnp.sum(earned[t:]) for t in range(horizon)])[None, :]
         g = jax.grad(lambda theta: jnp.sum(to_go * log_pi(theta)))
         score = jax.grad(lambda theta: jnp.sum(log_pi(theta)))
@@ -105,7 +107,7 @@ def test_hessian_vector_product_of_an_episode(name, x64):
         return trees.subtract(got, trees.scale(along, g(middle))), slope(g, middle, v)
 
     assert_near(*both(theta, theta_prev), 1e-5)
-    assert ("cart-pole" in name) == (not seen.alive.all()), "one of the episodes should end early"
+    assert ("cart-pole" in name) == (not trajectory.alive.all()), "one of the episodes should end early"
 
 
 def exact_gradient(acting, mdp: MDP, horizon: int):
@@ -135,17 +137,17 @@ def every_episode(acting, theta, mdp: MDP, horizon: int) -> tuple[Trajectory, ja
 @pytest.mark.parametrize("seed", range(3))
 def test_expected_lambda_is_the_hessian_times_v(seed, x64):
     """Two states, two actions, three steps, all 64 episodes: central differences of the exact gradient, 1e-5."""
-    mdp, environment = world(2, 2), finite.environment(2, 2, GAMMA)
+    mdp, environment = small_mdp(2, 2), finite.environment(2, 2, GAMMA)
     acting, key = softmax_table()(environment), of_seed(seed)
     theta, theta_prev = jax.jit(lambda: two_policies(acting))()
     middle = on_segment(theta, theta_prev, key)
-    seen, p = every_episode(acting, middle, mdp, 3)
+    trajectory, p = every_episode(acting, middle, mdp, 3)
     np.testing.assert_allclose(p.sum(), 1.0)
 
     def mean(beta: float):
         learn = hapg(beta=beta, horizon=3)(environment, acting).learn
         each = jax.vmap(lambda tau: learn(theta, anchor_at(theta, theta_prev), tau, client(mdp), key)[0])
-        return jax.jit(lambda seen: trees.weighted_sum(p, each(seen)))(seen)
+        return jax.jit(lambda trajectory: trees.weighted_sum(p, each(trajectory)))(trajectory)
 
     gradient = exact_gradient(acting, mdp, 3)
     assert_near(mean(0.0), slope(gradient, middle, theta - theta_prev), 1e-5)
@@ -162,7 +164,7 @@ def samples(direction, theta, anchor: Anchor, who: Client) -> np.ndarray:
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0], ids=["Lambda alone", "both", "weighted gradient alone"])
 def test_hapg_is_unbiased(beta):
     """E u = beta grad J(theta) + (1 - beta)(u + grad J(theta) - grad J(theta_prev)): four standard errors."""
-    mdp, environment = world(), finite.environment(4, 3, GAMMA)
+    mdp, environment = small_mdp(), finite.environment(4, 3, GAMMA)
     acting = softmax_table()(environment)
     theta, theta_prev = two_policies(acting, apart=1.0)
     u = jax.random.normal(of_seed(4), theta.shape)
@@ -183,15 +185,15 @@ def test_hapg_is_unbiased(beta):
 
 @pytest.mark.parametrize("beta", [0.3, 1.0])
 def test_a_batch_is_the_mean_of_its_episodes(beta):
-    environment, who = finite.environment(4, 3, GAMMA), client(world())
+    environment, who = finite.environment(4, 3, GAMMA), client(small_mdp())
     acting = softmax_table()(environment)
     theta, theta_prev = jax.jit(lambda: two_policies(acting))()
     anchor = Anchor(theta, theta_prev, jnp.ones_like(theta))
     many, one = (hapg(beta=beta, horizon=HORIZON, batch=b)(environment, acting) for b in (4, 1))
-    seen = jax.jit(many.sample)(theta, anchor, who, KEY)
-    together, steps, _ = jax.jit(many.learn)(theta, anchor, seen, who, KEY)
+    trajectory = jax.jit(many.sample)(theta, anchor, who, KEY)
+    together, steps, _ = jax.jit(many.learn)(theta, anchor, trajectory, who, KEY)
     alone = jax.jit(one.learn)
-    each = [alone(theta, anchor, jax.tree.map(lambda x, b=b: x[b : b + 1], seen), who, KEY)[0] for b in range(4)]
+    each = [alone(theta, anchor, jax.tree.map(lambda x, b=b: x[b : b + 1], trajectory), who, KEY)[0] for b in range(4)]
     np.testing.assert_allclose(together, np.mean(each, axis=0), rtol=1e-5, atol=1e-6)
     assert int(steps) == 4 * HORIZON
 
@@ -208,25 +210,27 @@ def test_the_segment():
 
 
 def test_where_it_was_sampled_the_weight_is_one():
-    environment, who = finite.environment(4, 3, GAMMA), client(world())
+    environment, who = finite.environment(4, 3, GAMMA), client(small_mdp())
     acting = softmax_table()(environment)
     theta, _ = two_policies(acting)
     plain = reinforce(horizon=HORIZON, batch=3)(environment, acting)
-    seen = jax.jit(plain.sample)(theta, (), who, KEY)
-    exact, *_ = jax.jit(plain.learn)(theta, (), seen, who, KEY)
-    got = jax.jit(lambda theta, seen: reweighted(environment, acting, theta, seen)(theta))(theta, seen)
+    trajectory = jax.jit(plain.sample)(theta, (), who, KEY)
+    exact, *_ = jax.jit(plain.learn)(theta, (), trajectory, who, KEY)
+    got = jax.jit(lambda theta, trajectory: reweighted(environment, acting, theta, trajectory)(theta))(
+        theta, trajectory
+    )
     np.testing.assert_allclose(got, exact, rtol=1e-6)
 
 
 def flops(direction_of, width: int) -> tuple[float, int]:
     """Floating-point operations of one `learn` with a network of two layers, and its number of parameters."""
-    environment, who = cart_pole.environment(), client(cart_pole.world())
+    environment, who = cart_pole.environment(), client(cart_pole.params())
     acting = categorical_mlp(width, width)(environment)
     direction = direction_of(environment, acting)
     theta = jax.eval_shape(acting.init, KEY)
     anchor = Anchor(theta, theta, theta)
-    seen = jax.eval_shape(direction.sample, theta, anchor, who, KEY)
-    cost = jax.jit(direction.learn).lower(theta, anchor, seen, who, KEY).compile().cost_analysis()
+    trajectory = jax.eval_shape(direction.sample, theta, anchor, who, KEY)
+    cost = jax.jit(direction.learn).lower(theta, anchor, trajectory, who, KEY).compile().cost_analysis()
     return cost["flops"], sum(x.size for x in jax.tree.leaves(theta))
 
 

@@ -21,7 +21,7 @@ def digits(seeds: int, *, epochs: int, minibatch: int) -> list[str]:
         rows = jnp.asarray([1.0, 2.0, 3.0])
         return descend(
             appends, jnp.zeros(()), optax.EmptyState(), rows, key,
-            optimiser=optax.identity(), rate=1.0, epochs=epochs, minibatch=minibatch,
+            optimizer=optax.identity(), learning_rate=1.0, epochs=epochs, minibatch=minibatch,
         )[0]  # fmt: skip
 
     return [str(int(end)) for end in jax.vmap(run)(jax.random.split(jax.random.key(0), seeds))]
@@ -50,6 +50,6 @@ def test_the_rate_scales_the_update():
     """From p = 1 with rows (2, 4): p - rate * gradient, the gradient being -9 - 6."""
     end, _ = descend(
         appends, jnp.ones(()), optax.EmptyState(), jnp.asarray([2.0, 4.0]), jax.random.key(0),
-        optimiser=optax.identity(), rate=0.1, epochs=1, minibatch=2,
+        optimizer=optax.identity(), learning_rate=0.1, epochs=1, minibatch=2,
     )  # fmt: skip
     assert float(end) == 2.5

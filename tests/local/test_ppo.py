@@ -43,7 +43,7 @@ def bench_of(**settings) -> Bench:
     ("settings", "moves"),
     [
         ({"epochs": 0, "critic_epochs": 0}, [(False, False), (False, False)]),
-        ({"rate": lambda round: 0.01 * round.astype(jnp.float32), "critic_rate": 0.0}, [(False, False), (True, False)]),
+        ({"learning_rate": lambda round: 0.01 * round.astype(jnp.float32), "critic_learning_rate": 0.0}, [(False, False), (True, False)]),
         ({"epochs": 0}, [(False, True), (False, True)]),
     ],
 )
@@ -74,15 +74,15 @@ def test_what_a_client_keeps(filters):
     bench = bench_of(remember=2, warm_up=2 * STEPS, filters=filters)
     local, saw = bench.begin(), []
     for number in range(3):
-        seen, local = bench.iterate(local, number)
-        saw.append(jax.tree.map(np.asarray, seen))
+        trajectory, local = bench.iterate(local, number)
+        saw.append(jax.tree.map(np.asarray, trajectory))
     for kept, older, newer in zip(local.memory.recent, saw[1], saw[2], strict=True):
         np.testing.assert_array_equal(kept, np.concatenate([older, newer]))
     own = local.gathered if filters == "pooled" else local.memory.filters
     assert same(local.theta.filters, local.gathered)  # nothing was seen before the message
     for moments, x in (
-        (own.obs, np.concatenate([seen.obs.reshape(-1, 4) for seen in saw])),
-        (own.reward, np.concatenate([seen.reward.reshape(-1, 1) for seen in saw])),
+        (own.obs, np.concatenate([trajectory.obs.reshape(-1, 4) for trajectory in saw])),
+        (own.reward, np.concatenate([trajectory.reward.reshape(-1, 1) for trajectory in saw])),
     ):
         assert float(moments.total) == len(x) == 3 * STEPS
         np.testing.assert_allclose(moments.mean, x.mean(axis=0), atol=1e-5)
@@ -100,8 +100,10 @@ def test_warm_up_fills_the_memory_and_leaves_theta(filters):
     upload, memory, env_steps = looking.finish(local, bench.client)
     assert not jax.tree.leaves((upload.actor, upload.critic))
     assert same(local.theta[:2], bench.theta[:2])
-    seen, kept_at_home = (upload.filters, memory.filters) if filters == "pooled" else (memory.filters, upload.filters)
-    assert float(seen.obs.total) == float(seen.reward.total) == int(env_steps) == 96
+    trajectory, kept_at_home = (
+        (upload.filters, memory.filters) if filters == "pooled" else (memory.filters, upload.filters)
+    )
+    assert float(trajectory.obs.total) == float(trajectory.reward.total) == int(env_steps) == 96
     assert not jax.tree.leaves(kept_at_home)
     assert bool(memory.recent.alive.all())  # both places are taken
     assert same((memory.actor, memory.critic), (bench.client.memory.actor, bench.client.memory.critic))
@@ -110,7 +112,10 @@ def test_warm_up_fills_the_memory_and_leaves_theta(filters):
 def test_penalty_coefficient_follows_the_kl():
     """No step, no KL: beta is halved. A step far beyond the target: doubled. It stays in the client's memory."""
     bench = bench_of(
-        trust=adaptive_kl(1e-4), rate=lambda round: jnp.where(round == 0, 0.0, 0.05), optimiser=sgd(0.0), epochs=1
+        trust=adaptive_kl(1e-4),
+        learning_rate=lambda round: jnp.where(round == 0, 0.0, 0.05),
+        optimizer=sgd(0.0),
+        epochs=1,
     )
     _, still = bench.iterate(bench.begin(round=0))
     assert float(still.memory.actor.beta) == 0.5
@@ -129,11 +134,11 @@ def test_the_penalty_is_the_kl_from_the_old_policy_to_the_new():
         objective=lambda ratio, advantage, kl, beta: ratio * advantage - 50.0 * kl,
         adapt=lambda beta, kl, largest: kl,
     )
-    settings = ONE_STEP | UNFILTERED | {"policy": mlp(last=1.0), "trust": trust, "epochs": 2, "rate": constant(1.0)}
+    settings = ONE_STEP | UNFILTERED | {"policy": mlp(last=1.0), "trust": trust, "epochs": 2, "learning_rate": constant(1.0)}
     bench = bench_of(**settings)
-    seen, after = bench.iterate(bench.begin())
-    advantage = jnp.asarray(advantages(seen, bench.theta.critic), jnp.float32)
-    obs, choice = seen.obs.reshape(-1, 4), seen.choice.reshape(-1)
+    trajectory, after = bench.iterate(bench.begin())
+    advantage = jnp.asarray(advantages(trajectory, bench.theta.critic), jnp.float32)
+    obs, choice = trajectory.obs.reshape(-1, 4), trajectory.choice.reshape(-1)
 
     def log_pi(actor):
         ((kernel, bias),) = actor
@@ -169,7 +174,7 @@ def test_the_same_bits_with_a_warm_up_and_on_a_worker_process():
 
 def test_uneven_rows_are_refused():
     with pytest.raises(ValueError, match="steps must be a positive multiple of copies, got 31 and 2"):
-        ppo(steps=31, copies=2)
+        ppo(steps=31, num_envs=2)
 
 
 def test_a_policy_without_closed_forms_is_refused():

@@ -9,7 +9,7 @@ from federations import federation
 from fedrl import train
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.fused import fused
-from fedrl.learners.gradient_steps import Direction, steps_along
+from fedrl.learners.gradient_steps import Direction, gradient_learner
 from fedrl.learners.learner import Model
 from fedrl.learners.proximal import proximal
 from fedrl.learners.reinforce import reinforce
@@ -26,7 +26,7 @@ def test_by_hand():
 
 def theta(mu: float, local_steps: int) -> np.ndarray:
     direction = proximal(reinforce(horizon=8, batch=2), mu=mu)
-    method = fedavg(steps_along(direction, eta=0.1, local_steps=local_steps))
+    method = fedavg(gradient_learner(direction, eta=0.1, local_steps=local_steps))
     (found,) = jax.tree.leaves(train(method, federation(4), rounds=1, seed=3, engine=fused("map")).theta)
     return np.asarray(found)
 

@@ -23,10 +23,12 @@ from fedrl.policies.network import Layer
 from fedrl.rollouts.episodes import Trajectory
 
 
-def rows(reward, done, cut, alive=None) -> Trajectory:
-    reward, done, cut = np.array(reward, np.float32), np.array(done, bool), np.array(cut, bool)
-    alive = np.ones_like(done) if alive is None else np.array(alive, bool)
-    return Trajectory(reward, np.zeros_like(done, int), *map(jnp.asarray, (reward, alive, done, cut)), reward)
+def rows(reward, terminated, truncated, alive=None) -> Trajectory:
+    reward, terminated, truncated = np.array(reward, np.float32), np.array(terminated, bool), np.array(truncated, bool)
+    alive = np.ones_like(terminated) if alive is None else np.array(alive, bool)
+    return Trajectory(
+        reward, np.zeros_like(terminated, int), *map(jnp.asarray, (reward, alive, terminated, truncated)), reward
+    )
 
 
 # the first row: an episode of 2 steps that is over, one of 3 whose time is up, one that the row's end cuts;
@@ -59,8 +61,8 @@ def test_none_ended():
 
 
 def test_rows_of_one_episode_each():
-    seen = rows([[1, 2, 0], [3, 4, 5]], [[0, 1, 1], [0, 0, 0]], [[0, 0, 0], [0, 0, 1]], [[1, 1, 0], [1, 1, 1]])
-    found = means(first_episodes(seen))
+    trajectory = rows([[1, 2, 0], [3, 4, 5]], [[0, 1, 1], [0, 0, 0]], [[0, 0, 0], [0, 0, 1]], [[1, 1, 0], [1, 1, 1]])
+    found = means(first_episodes(trajectory))
     assert float(found["episode_return"]) == (3 + 12) / 2
     assert float(found["episode_length"]) == (2 + 3) / 2
 

@@ -95,7 +95,7 @@ def test_one_step_by_hand():
 def test_index_one_is_shannons_actor_critic():
     """To the bit, over several minibatches: PPO without a bound on the ratio, with the same bonus."""
     free = Trust(lambda ratio, advantage, kl, beta: ratio * advantage, lambda beta, kl, largest: beta)
-    common = TINY | PASSES | {"rate": constant(0.01)}
+    common = TINY | PASSES | {"learning_rate": constant(0.01)}
     shannon = Bench(ppo(**common, trust=free, entropy=constant(0.3)), CARS)
     bench = Bench(tac(**common, q=1.0, alpha=constant(0.3)), CARS)
     (_, expected), (_, found) = shannon.iterate(shannon.begin()), bench.iterate(bench.begin())
@@ -104,7 +104,7 @@ def test_index_one_is_shannons_actor_critic():
 
 
 def test_learns_with_the_same_bits_on_both_engines():
-    assert return_after(12, tac, rate=constant(0.01)) > 100
+    assert return_after(12, tac, learning_rate=constant(0.01)) > 100
 
 
 def test_nonsense_is_refused():

@@ -149,13 +149,13 @@ def test_the_bound_holds():
     for number in range(12):
         key = jax.random.key(number)
         bench.theta = bench.learner.init(key)
-        seen = bench.act(bench.begin(), bench.client, key)
-        seen = seen._replace(reward=jax.random.normal(key, seen.reward.shape))
-        actor = bench.learn(bench.begin(), seen, key).theta.actor
-        obs, choice = seen.obs.reshape(STEPS, 2), seen.choice.reshape(STEPS, 1)
+        trajectory = bench.act(bench.begin(), bench.client, key)
+        trajectory = trajectory._replace(reward=jax.random.normal(key, trajectory.reward.shape))
+        actor = bench.learn(bench.begin(), trajectory, key).theta.actor
+        obs, choice = trajectory.obs.reshape(STEPS, 2), trajectory.choice.reshape(STEPS, 1)
         assert 0 < float(jnp.mean(policy.kl(bench.theta.actor, actor, obs))) <= delta * 1.0001
         old, new = (policy.log_probs(x, obs, choice)[:, 0] for x in (bench.theta.actor, actor))
-        assert np.mean(np.exp(new - old) * advantages(seen, bench.theta.critic)) > 0.01
+        assert np.mean(np.exp(new - old) * advantages(trajectory, bench.theta.critic)) > 0.01
 
 
 def test_learns_with_the_same_bits_on_both_engines():

@@ -84,7 +84,9 @@ def test_a_filtered_policy_looks_through_its_filter():
 
 def test_roll_outs_do_not_depend_on_draws():
     """On the host, and through the traced function where there is none for NumPy."""
-    lake = fedrl.gymnasium(lambda client_id: gym.make("FrozenLake-v1", is_slippery=False), clients=1, limit=6)
+    lake = fedrl.gymnasium(
+        lambda client_id: gym.make("FrozenLake-v1", is_slippery=False), clients=1, max_episode_steps=6
+    )
     theta = np.zeros((16, 4), np.float32) + np.asarray([0.0, 0.0, 0.1, 0.0], np.float32)  # right, but only just
     who = Client(np.int32(0), np.int32(0), (), ())
     play = sampler(lake.environment, deterministic(softmax_table()(lake.environment)), horizon=6, batch=3)
@@ -98,14 +100,14 @@ def test_exact_return_of_the_most_likely_action():
     where = federation(3)
     method = pavg(eta=0.5, local_steps=2, horizon=5)
     noisy, quiet = (
-        fedrl.train(method, where, rounds=2, measure=exact_return(deterministic=flag)) for flag in (False, True)
+        fedrl.train(method, where, rounds=2, evaluation=exact_return(deterministic=flag)) for flag in (False, True)
     )
     np.testing.assert_array_equal(noisy.theta, quiet.theta)
     best = jnp.argmax(noisy.theta[0], axis=-1)
     gamma = where.environment.gamma
     pi = solvers.deterministic(best, where.environment.actions.n)
-    worlds = where.shared()
-    wanted = jax.vmap(lambda world: jnp.dot(world.start, solvers.value(world, pi, gamma)))(worlds)
+    env_params = where.shared()
+    wanted = jax.vmap(lambda mdp: jnp.dot(mdp.start, solvers.value(mdp, pi, gamma)))(env_params)
     np.testing.assert_allclose(quiet.returns[0], wanted, rtol=1e-5)
     assert (np.abs(quiet.returns - noisy.returns) > 1e-4).any()
 
@@ -113,8 +115,8 @@ def test_exact_return_of_the_most_likely_action():
 def test_in_a_compiled_program_nothing_depends_on_draws():
     """Cars that start in one place take the same way, whatever the key."""
     policy = mlp(4)(CART)
-    play = jax.jit(sampler(cart_pole.environment(limit=30), deterministic(policy), horizon=30, batch=2))
-    who = Client(jnp.int32(0), cart_pole.world(start=0.0), (), ())
+    play = jax.jit(sampler(cart_pole.environment(max_episode_steps=30), deterministic(policy), horizon=30, batch=2))
+    who = Client(jnp.int32(0), cart_pole.params(start=0.0), (), ())
     theta = policy.init(of_seed(0))
     one, other = (play(theta, who, of_seed(seed)) for seed in (1, 2))
     np.testing.assert_array_equal(one.choice, other.choice)

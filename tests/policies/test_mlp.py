@@ -38,9 +38,9 @@ def test_numpy_acts_as_jax(environment):
 def test_categorical_probabilities_sum_to_one_and_entropy():
     policy = categorical_mlp(8)(CART)
     theta, obs = policy.init(of_seed(0)), observations(CART)
-    every = jnp.stack([policy.log_probs(theta, obs, jnp.full((7,), a))[:, 0] for a in range(2)], axis=-1)
-    np.testing.assert_allclose(jnp.exp(every).sum(-1), 1.0, rtol=1e-5)
-    np.testing.assert_allclose(policy.entropy(theta, obs), -(jnp.exp(every) * every).sum(-1), rtol=1e-5)
+    eval_every = jnp.stack([policy.log_probs(theta, obs, jnp.full((7,), a))[:, 0] for a in range(2)], axis=-1)
+    np.testing.assert_allclose(jnp.exp(eval_every).sum(-1), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(policy.entropy(theta, obs), -(jnp.exp(eval_every) * eval_every).sum(-1), rtol=1e-5)
 
 
 @pytest.mark.parametrize("environment", [CART, CAR], ids=["categorical", "Gaussian"])

@@ -115,12 +115,12 @@ class Match(gym.Env):
 
 
 def test_ppo_learns_to_match_bits():
-    where = fedrl.gymnasium(Match, clients=2, limit=16, gamma=0.1)
+    where = fedrl.gymnasium(Match, clients=2, max_episode_steps=16, gamma=0.1)
     assert where.environment.actions == protocol.MultiDiscrete((2, 2, 2))
     learner = ppo(
-        policy=mlp(16), value=(8,), steps=256, copies=8, rate=constant(1e-2), epochs=4, minibatch=64,
+        policy=mlp(16), value=(8,), steps=256, num_envs=8, learning_rate=constant(1e-2), epochs=4, minibatch=64,
         critic_epochs=1, critic_minibatch=64,
     )  # fmt: skip
     look = sampled_return(2, deterministic=True)
-    run = fedrl.train(fedavg(learner), where, rounds=4, engine=one_at_a_time(), measure=look, every=4)
+    run = fedrl.train(fedavg(learner), where, rounds=4, engine=one_at_a_time(), evaluation=look, eval_every=4)
     assert run.rows[-1]["return"] > 15.0  # of 16; by chance 8

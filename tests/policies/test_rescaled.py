@@ -15,8 +15,8 @@ from fedrl.policies.saved import SavedPolicy
 from fedrl.records import policy_file
 
 LEARNER = ppo(
-    policy=mlp(8), value=(8,), steps=64, copies=2, epochs=2, minibatch=32, critic_epochs=1, critic_minibatch=32,
-    rate=1e-2, filter_observations=False,
+    policy=mlp(8), value=(8,), steps=64, num_envs=2, epochs=2, minibatch=32, critic_epochs=1, critic_minibatch=32,
+    learning_rate=1e-2, filter_observations=False,
 )  # fmt: skip
 LENGTH = 8
 
@@ -53,7 +53,12 @@ def earned(act, env: gym.Env) -> float:
 def trained(make_env, out=None) -> fedrl.Run:
     where = fedrl.gymnasium(make_env, clients=2, rescale=True)
     return fedrl.train(
-        fedavg(LEARNER), where, rounds=1, engine=one_at_a_time(), measure=sampled_return(1, deterministic=True), out=out
+        fedavg(LEARNER),
+        where,
+        rounds=1,
+        engine=one_at_a_time(),
+        evaluation=sampled_return(1, deterministic=True),
+        out=out,
     )
 
 

@@ -23,7 +23,7 @@ from fedrl.environments.control import cart_pole, mountain_car
 from fedrl.environments.protocol import Discrete
 from fedrl.environments.spaces import describe
 from fedrl.evaluation import sampled_return
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.optimizers import constant
 from fedrl.learners.ppo import ppo
 from fedrl.learners.reinforce import reinforce
@@ -40,7 +40,7 @@ from fedrl.selection.participation import cohort
 from fedrl.selection.selection import Selection
 
 EPISODES = 20
-SMALL = {"policy": mlp(16, last=0.01), "value": (16,), "steps": 1000, "copies": 4, "filter_rewards": False}
+SMALL = {"policy": mlp(16, last=0.01), "value": (16,), "steps": 1000, "num_envs": 4, "filter_rewards": False}
 QUICK = SMALL | {"steps": 200, "epochs": 2, "minibatch": 50, "critic_epochs": 2, "critic_minibatch": 50}
 
 
@@ -65,15 +65,15 @@ def about_the_same(reported: float, found: np.ndarray) -> bool:
 
 def hoppers():
     mujoco = pytest.importorskip("fedrl.environments.control.mujoco")
-    from fedrl.environments.control.mujoco_tasks import HOPPER, world
+    from fedrl.environments.control.mujoco_tasks import HOPPER, params
 
-    return fedrl.Federation(mujoco.hopper(threads=1), world(HOPPER, noise=np.full(2, HOPPER.noise)))
+    return fedrl.Federation(mujoco.hopper(threads=1), params(HOPPER, noise=np.full(2, HOPPER.noise)))
 
 
 PLACES = {
     "CartPole-v1": lambda: fedrl.Federation(cart_pole.environment(), cart_pole.start_ranges(2, 0.05, 0.05)),
     "MountainCarContinuous-v0": lambda: fedrl.Federation(
-        mountain_car.environment(), mountain_car.world(shift=jnp.zeros(2))
+        mountain_car.environment(), mountain_car.params(shift=jnp.zeros(2))
     ),
     "Hopper-v5": hoppers,
     "Pendulum-v1": lambda: fedrl.gymnasium(lambda client: gym.make("Pendulum-v1", g=9.0), 2),
@@ -85,8 +85,8 @@ def test_the_file_alone_earns_what_the_run_reported(name, tmp_path):
     where = PLACES[name]()
     engine = fused("map") if name in ("CartPole-v1", "MountainCarContinuous-v0") else one_at_a_time()
     run = fedrl.train(
-        fedavg(ppo(**QUICK, rate=constant(3e-3))), where, rounds=2, seeds=2, every=2, out=tmp_path, engine=engine,
-        measure=sampled_return(EPISODES, deterministic=True),
+        fedavg(ppo(**QUICK, learning_rate=constant(3e-3))), where, rounds=2, seeds=2, eval_every=2, out=tmp_path, engine=engine,
+        evaluation=sampled_return(EPISODES, deterministic=True),
     )  # fmt: skip
     loaded = fedrl.load(tmp_path)
     np.testing.assert_array_equal(loaded.returns, run.returns)
@@ -110,10 +110,10 @@ def twins(tmp_path_factory):
         return Selection(lambda server, key: cohort(where, jnp.arange(1, dtype=jnp.int32)))
 
     folder = tmp_path_factory.mktemp("twins")
-    learner = ppo(**SMALL, rate=constant(3e-3))
+    learner = ppo(**SMALL, learning_rate=constant(3e-3))
     run = fedrl.train(
-        fedavg(learner, selection=only_the_first), PLACES["CartPole-v1"](), rounds=15, seeds=2, every=15,
-        out=folder, engine=fused("map"), measure=sampled_return(40),
+        fedavg(learner, selection=only_the_first), PLACES["CartPole-v1"](), rounds=15, seeds=2, eval_every=15,
+        out=folder, engine=fused("map"), evaluation=sampled_return(40),
     )  # fmt: skip
     return run, folder
 
@@ -180,7 +180,7 @@ def test_tables_act_as_their_policies_say(name):
 def test_finite_observations_through_a_network():
     where = federation(2, actions=3)
     assert isinstance(where.environment.observations, Discrete)
-    learner = steps_along(reinforce(horizon=3, batch=1), eta=0.1, local_steps=1, policy=mlp(5))
+    learner = gradient_learner(reinforce(horizon=3, batch=1), eta=0.1, local_steps=1, policy=mlp(5))
     algorithm, state, file = saved(fedavg(learner), where)
     theta = jax.tree.map(lambda x: x[0], state.server.theta)
     scores = [

@@ -28,7 +28,7 @@ def test_builds(name):
     assert arm.federation.count == config.clients
     assert arm.rounds == config.rounds
     assert algorithm.policy.hold == getattr(config, "hold", 1)
-    assert config.steps // config.copies >= 500  # rows long enough for what is to be learnt
+    assert config.steps // config.num_envs >= 500  # rows long enough for what is to be learnt
 
 
 @pytest.mark.parametrize("name", WANTED)

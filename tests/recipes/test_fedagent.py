@@ -18,7 +18,7 @@ from fedrl.records.folder import claim
 
 TINY = {
     "products": 60, "games": 40, "demonstrations": 6, "width": 16, "clients": 6, "tasks_each": 5, "tasks": 2, "group": 2,
-    "local_epochs": 1, "rounds": 2, "evaluate": 6, "every": 1,
+    "local_epochs": 1, "rounds": 2, "evaluate": 6, "eval_every": 1,
 }  # fmt: skip
 
 
@@ -61,7 +61,7 @@ def test_who_has_which_tasks(partition, tmp_path):
     config = configure(recipe, paper=False, overrides=TINY | {"partition": partition} | hard)
     federation = recipe.build(config)["FedAgent"].federation
     assert federation.count == 6
-    assert (np.asarray(federation.worlds.number) > 0).all()
+    assert (np.asarray(federation.env_params.number) > 0).all()
 
 
 def test_a_run_from_end_to_end(tmp_path):

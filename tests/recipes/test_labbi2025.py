@@ -39,7 +39,7 @@ def test_builds(name, paper):
     for arm in recipe.build(config).values():
         algorithm = arm.method(arm.federation)
         theta = jax.eval_shape(algorithm.init, jax.random.key(0)).theta
-        states, actions = arm.federation.worlds.reward.shape[1:]
+        states, actions = arm.federation.env_params.reward.shape[1:]
         assert theta.shape in ((states, actions), (states, actions - 1, 2))
         assert arm.rounds == config.rounds
 
@@ -48,7 +48,7 @@ def test_published_conventions_change_worlds_and_discount():
     recipe = find.recipe("labbi2025/fig7c")
     config = recipe.config(clients=(4,), conventions="published")
     federation = recipe.build(config)["S-FedPG M=4"].federation
-    kernel = np.asarray(federation.worlds.kernel)
+    kernel = np.asarray(federation.env_params.kernel)
     assert federation.environment.gamma == 0.99
     assert np.array_equal(kernel[0], kernel[2])
     assert not np.array_equal(kernel[0], kernel[1])
@@ -63,7 +63,7 @@ def test_unknown_conventions_are_refused():
 
 
 def test_fig1b_tiny_run_is_judged(tmp_path):
-    claims, figures = run("labbi2025/fig1b", tmp_path / "run", rounds=4, every=2, batch=2, instance="published")
+    claims, figures = run("labbi2025/fig1b", tmp_path / "run", rounds=4, eval_every=2, batch=2, instance="published")
     assert len(claims) == 8
     assert [claim.verdict for claim in claims[:2]] == ["holds", "holds"]  # the two exact ones
     for claim in claims[2:]:

@@ -37,7 +37,7 @@ def test_builds(name, paper):
 
 
 def test_fig1_tiny_run_is_judged(tmp_path):
-    claims = run("fig1-cartpole", tmp_path / "run", betas="0.2", rounds=2, every=1, horizon=20, **TINY)
+    claims = run("fig1-cartpole", tmp_path / "run", betas="0.2", rounds=2, eval_every=1, horizon=20, **TINY)
     assert len(claims) == 8  # nothing on FedHAPG-M's best beta, 0.8, which was not asked for
     for claim in claims:
         signs = [decided(it["gap"], it["se"]) for it in claim["numbers"].values() if "gap" in it]

@@ -19,8 +19,8 @@ from fedrl.records import folder
 ARMS = {"fig2": 5, "fig3": 4, "fig5": 3, "fig6": 12, "fig7": 12}
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
 TINY = {
-    "clients": 6, "candidates": 4, "participants": 2, "rounds": 1, "every": 1, "episodes": 1, "local_steps": 1,
-    "steps": 64, "copies": 2, "warm_up": 64, "remember": 1, "critic_epochs": 1, "sweeps": 10,
+    "clients": 6, "candidates": 4, "participants": 2, "rounds": 1, "eval_every": 1, "episodes": 1, "local_steps": 1,
+    "steps": 64, "num_envs": 2, "warm_up": 64, "remember": 1, "critic_epochs": 1, "sweeps": 10,
 }  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def test_fig3_tiny_run_on_a_worker():
     """The arm of FedPOHCS, which does all that the others do."""
     recipe = found("fig3")
     arm = recipe.build(recipe.config(**TINY))[FEDPOHCS]
-    run = training.train(arm.method, arm.federation, rounds=1, engine=processes(1), measure=arm.measure)
+    run = training.train(arm.method, arm.federation, rounds=1, engine=processes(1), evaluation=arm.evaluation)
     workers.stop()
     assert [row["env_steps"] for row in run.rows] == [6 * 64, 8 * 64]
     assert np.sum(run.rows[-1]["train/chosen"]) == 2
@@ -180,4 +180,4 @@ def test_bad_settings_are_refused():
 
 def test_fedavg_has_its_own_rate_at_medium_heterogeneity_only():
     config = fig6.Config()
-    assert [fig6._at(config, level, FEDAVG).fedavg_rate for level in LEVELS] == [1e-3, 5e-3, 1e-3]
+    assert [fig6._at(config, level, FEDAVG).fedavg_learning_rate for level in LEVELS] == [1e-3, 5e-3, 1e-3]

@@ -15,7 +15,7 @@ from fedrl.rollouts import host
 pytest.importorskip("libsumo")
 
 TINY = {
-    "clients": 3, "candidates": 2, "participants": 1, "rounds": 1, "every": 1, "episodes": 1, "local_steps": 1,
+    "clients": 3, "candidates": 2, "participants": 1, "rounds": 1, "eval_every": 1, "episodes": 1, "local_steps": 1,
     "steps": 64, "warm_up": 64, "epochs": 1, "critic_epochs": 1, "sweeps": 10, "horizon": 32,
 }  # fmt: skip
 HOLDS, FAILS, UNDECIDED = "holds", "does not hold", "undecided"
@@ -36,14 +36,19 @@ def test_builds(paper):
 def test_settings_of_tables_3_and_4():
     config = configure(fig4.RECIPE, paper=True, overrides={})
     assert (config.clients, config.candidates, config.participants, config.local_steps) == (10, 9, 2, 10)
-    assert (config.rate, config.fedavg_rate, config.decay, config.kl_target) == (1e-4, 1e-4, 0.98, 1e-4)
+    assert (config.learning_rate, config.fedavg_learning_rate, config.decay, config.kl_target) == (
+        1e-4,
+        1e-4,
+        0.98,
+        1e-4,
+    )
     assert (config.steps, config.epochs, config.episodes) == (2048, 10, 20)
 
 
 def test_tiny_run():
     """The arm of FedPOHCS, which does all that the others do."""
     arm = fig4.build(fig4.Config(**TINY))[FEDPOHCS]
-    run = training.train(arm.method, arm.federation, rounds=1, engine=one_at_a_time(), measure=arm.measure)
+    run = training.train(arm.method, arm.federation, rounds=1, engine=one_at_a_time(), evaluation=arm.evaluation)
     host.close_all()
     assert [row["env_steps"] for row in run.rows] == [3 * 64, 4 * 64]
     assert np.sum(run.rows[-1]["train/chosen"]) == 1

@@ -10,7 +10,7 @@ from fedrl.evaluation import exact_return
 from fedrl.experiments import find, judge
 from fedrl.experiments.recipe import Outcome, RecipeError
 from fedrl.experiments.settings import configure
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024 import _variants as variants
@@ -50,9 +50,9 @@ def test_all_arms_see_as_many_epochs():
 @pytest.mark.parametrize("row", TABLE_IV, ids=variants.name)
 def test_what_is_done_is_what_table_iv_counts(row):
     """Uplinks, updates and messages of one period really played, on a small MDP, times the periods of the paper."""
-    learner = steps_along(reinforce(horizon=2), eta=0.1, local_steps=1)
+    learner = gradient_learner(reinforce(horizon=2), eta=0.1, local_steps=1)
     method = fmarl(learner, tau=row.tau, pace=eight.pace(row), graph=eight.GRAPHS[row.links], interactions=row.E)
-    log = fedrl.train(method, federation(TABLE_IV_M), rounds=1, measure=exact_return()).rows[-1]
+    log = fedrl.train(method, federation(TABLE_IV_M), rounds=1, evaluation=exact_return()).rows[-1]
     periods = TABLE_IV_K // row.tau
     wanted = overheads(TABLE_IV_M, TABLE_IV_K, row.tau, row.tau_i, row.links, row.E)
     assert TABLE_IV_M * periods == wanted.C1

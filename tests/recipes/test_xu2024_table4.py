@@ -30,7 +30,7 @@ def played(tmp_path_factory):
         arm = table4.build(CONFIG)[name]
         place = outcomes.arm_folder(folder, name)
         train(arm.method, arm.federation, rounds=arm.rounds, seeds=2, out=place, engine=arm.engine,
-              measure=arm.measure, every=arm.every, keep=arm.keep)  # fmt: skip
+              evaluation=arm.evaluation, eval_every=arm.eval_every, snapshot=arm.snapshot)  # fmt: skip
         found[name] = outcomes.of_arm(place)
     return found
 

@@ -45,11 +45,15 @@ def method(**changes):
         (method(), method(eta=5.0), "eta is 0.1 there, 5.0 here"),
         (method(), method(horizon=9), "horizon is 8 there, 9 here"),
         (method(selection=uniform(2)), method(selection=uniform(3)), "clients is 2 there, 3 here"),
-        (fedavg(ppo(rate=constant(1e-3))), fedavg(ppo(rate=constant(1e-4))), "rate is 0.001 there, 0.0001 here"),
+        (
+            fedavg(ppo(learning_rate=constant(1e-3))),
+            fedavg(ppo(learning_rate=constant(1e-4))),
+            "learning_rate is 0.001 there, 0.0001 here",
+        ),
         (fedavg(ppo(epochs=4)), fedavg(ppo(epochs=5)), "epochs is 4 there, 5 here"),
         (fedavg(ppo(steps=64)), fedavg(ppo(steps=128)), "steps is 64 there, 128 here"),
-        (ppo(optimiser=sgd(0.5)), ppo(optimiser=sgd(0.9)), "decay is 0.5 there, 0.9 here"),
-        (ppo(optimiser=sgd(0.5)), ppo(optimiser=adam()), "scale_by_adam"),
+        (ppo(optimizer=sgd(0.5)), ppo(optimizer=sgd(0.9)), "decay is 0.5 there, 0.9 here"),
+        (ppo(optimizer=sgd(0.5)), ppo(optimizer=adam()), "scale_by_adam"),
         (optax.adamw(1e-3), optax.adamw(1e-3, weight_decay=0.5), "0.0001 there, 0.5 here"),
         (random_mdp.dense(3, 2, 0.5), random_mdp.dense(3, 2, 0.6), "kappa is 0.5 there, 0.6 here"),
         (sampled_return(2), sampled_return(3), "episodes is 2 there, 3 here"),
@@ -69,7 +73,9 @@ def test_the_settings_of_a_federation():
     weighted = federation(3, weight=np.array([1.0, 2.0, 3.0]))
     assert differ(fewer, weighted) == ["it.weight is not set there, 'float64[3] [1.0, 2.0, 3.0]' here"]
     one = federation(4)
-    other = fedrl.Federation(one.environment, one.worlds._replace(reward=one.worlds.reward.at[0, 0, 0].add(1e-6)))
+    other = fedrl.Federation(
+        one.environment, one.env_params._replace(reward=one.env_params.reward.at[0, 0, 0].add(1e-6))
+    )
     assert [it.split(" is ")[0] for it in differ(one, other)] == ["it.worlds.reward"]
 
 
@@ -166,12 +172,12 @@ def test_an_object_of_the_users_that_holds_itself_through_a_function():
 def test_a_factory_may_say_itself_what_it_was_given():
     """The attribute `arguments` of what fedrl's own factories return names every setting as the user wrote it."""
     learner = ppo()
-    learner.arguments = ("ppo", {"rate": 1e-3, "policy": None})
-    assert describe(fedavg(learner))["learner"] == {"function": "ppo", "rate": 1e-3}
+    learner.arguments = ("ppo", {"learning_rate": 1e-3, "policy": None})
+    assert describe(fedavg(learner))["learner"] == {"function": "ppo", "learning_rate": 1e-3}
 
 
 def test_a_run_can_be_read_and_is_the_same_after_a_trip_through_toml():
-    run = of_run(method(), federation(4), exact_return(), seeds=range(3, 5), every=2, engine="exact")
+    run = of_run(method(), federation(4), exact_return(), seeds=range(3, 5), eval_every=2, engine="exact")
     text = tomli_w.dumps(run)
     assert not list(differences(tomllib.loads(text), run))
     assert text.startswith('kind = "train"\nseed = 3\nseeds = 2\nevery = 2\nengine = "exact"\nprecision = "float32"\n')
@@ -182,16 +188,16 @@ def test_a_run_can_be_read_and_is_the_same_after_a_trip_through_toml():
 
 
 def test_a_constant_rate_is_its_number():
-    number, schedule = (fedavg(ppo(rate=rate)) for rate in (1e-3, constant(1e-3)))
+    number, schedule = (fedavg(ppo(learning_rate=learning_rate)) for learning_rate in (1e-3, constant(1e-3)))
     assert not differ(number, schedule)
-    assert differ(number, fedavg(ppo(rate=constant(1e-4)))) == ["it.learner.rate is 0.001 there, 0.0001 here"]
+    assert differ(number, fedavg(ppo(learning_rate=constant(1e-4)))) == ["it.learner.rate is 0.001 there, 0.0001 here"]
 
 
 def test_whole_numbers_of_numpy_do_for_counts():
     where = fedrl.Federation(federation(2).environment, random_mdp.dense(4, 3, 0.5), clients=np.int64(3))
-    run = of_run(method(), where, exact_return(), seeds=range(1), every=np.int64(2), engine="exact")
+    run = of_run(method(), where, exact_return(), seeds=range(1), eval_every=np.int64(2), engine="exact")
     assert "clients = 3\n" in tomli_w.dumps(run)
-    assert tomllib.loads(tomli_w.dumps(run))["every"] == 2
+    assert tomllib.loads(tomli_w.dumps(run))["eval_every"] == 2
 
 
 def test_the_recipe_comes_first():
@@ -211,9 +217,9 @@ def test_what_an_id_of_gymnasium_stands_for(monkeypatch):
         gym.register("My-v0", entry_point=entry_point, max_episode_steps=10, kwargs=kwargs)
         return {"it": describe(fedrl.gymnasium("My-v0", clients=2).environment.open)}
 
-    usual = registered("gymnasium.envs.classic_control:PendulumEnv", g=9.0)
-    assert registered(PendulumEnv, g=9.0) == usual
-    found = list(differences(usual, registered(PendulumEnv, g=1.0)))
+    default_evaluation = registered("gymnasium.envs.classic_control:PendulumEnv", g=9.0)
+    assert registered(PendulumEnv, g=9.0) == default_evaluation
+    found = list(differences(default_evaluation, registered(PendulumEnv, g=1.0)))
     assert found == ["it.copy_of.make_env.kwargs.g is 9.0 there, 1.0 here"]
     own = registered(f"{__name__}:Other", g=9.0)
     assert own["it"]["copy_of"]["make_env"]["entry_point"]["code"].startswith("python 3.")
@@ -245,7 +251,7 @@ def test_two_processes_say_the_same(tmp_path):
         "    length = 20 if client_id in {1, 2, 3} or str(client_id) in {'x', 'y', 'z'} else len(KINDS)\n"
         "    return gymnasium.make('CartPole-v1', max_episode_steps=length)\n"
         "where = fedrl.gymnasium(make_env, clients=2)\n"
-        "print(tomli_w.dumps(of_run(fedavg(ppo()), where, sampled_return(2), seeds=range(1), every=1, engine='exact')))\n"
+        "print(tomli_w.dumps(of_run(fedavg(ppo()), where, sampled_return(2), seeds=range(1), eval_every=1, engine='exact')))\n"
     )
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}
     said = {

@@ -20,15 +20,15 @@ METHOD = pavg(eta=0.1, local_steps=1, horizon=1)
 def bandits(weight=None) -> Federation:
     """Two clients, one state, two actions: the uniform policy earns 1 a step with the first and 3 with the second."""
     reward = jnp.asarray([[[0.0, 2.0]], [[2.0, 4.0]]])
-    worlds = MDP(kernel=jnp.ones((2, 1, 2, 1)), reward=reward, start=jnp.ones((2, 1)))
-    return Federation(finite.environment(1, 2, GAMMA), worlds, weight=weight)
+    env_params = MDP(kernel=jnp.ones((2, 1, 2, 1)), reward=reward, start=jnp.ones((2, 1)))
+    return Federation(finite.environment(1, 2, GAMMA), env_params, weight=weight)
 
 
 @pytest.mark.parametrize(("weight", "mean"), [(None, 4.0), ((3.0, 1.0), 3.0), ((1.0, 3.0), 5.0)])
 def test_the_logged_return_is_weighted_by_q(weight, mean):
     """J is 1 / (1 - gamma) = 2 and 6; before training the policy is uniform."""
     where = bandits(None if weight is None else jnp.asarray(weight))
-    first = train(METHOD, where, rounds=1, measure=exact_return()).rows[0]
+    first = train(METHOD, where, rounds=1, evaluation=exact_return()).rows[0]
     np.testing.assert_allclose(first["returns"], [2.0, 6.0], rtol=1e-6)
     np.testing.assert_allclose(first["return"], mean, rtol=1e-6)
     np.testing.assert_allclose(first["worst"], 2.0, rtol=1e-6)

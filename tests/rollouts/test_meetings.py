@@ -15,7 +15,7 @@ from fedrl.channels.graphs import path
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.evaluation import sampled_return
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.ppo import ppo
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.mlp import mlp
@@ -24,7 +24,7 @@ from fedrl.types import Client
 
 LIMIT, STEPS, COPIES = 12, 8, 2
 PPO = ppo(
-    policy=mlp(4), value=(4,), steps=STEPS * COPIES, copies=COPIES, epochs=1, minibatch=16, critic_epochs=1,
+    policy=mlp(4), value=(4,), steps=STEPS * COPIES, num_envs=COPIES, epochs=1, minibatch=16, critic_epochs=1,
     critic_minibatch=16,
 )  # fmt: skip
 
@@ -37,12 +37,14 @@ def rolled(rollouts: int, horizon: int = STEPS):
     clients = Client(jnp.arange(AGENTS, dtype=jnp.int32), jnp.zeros(AGENTS), (), ())
     meet = meeting(where.environment, policy, horizon=horizon, batch=COPIES)
     scenes = [meet.begin(jnp.zeros(()), jax.random.key(0))]
-    seen = []
+    trajectory = []
     for number in range(rollouts):
-        saw, scene = jax.jit(meet.act)(theta, clients, scenes[-1], keys.of(jax.random.key(2), "roll-out", number))
-        seen.append(jax.tree.map(np.asarray, saw))
-        scenes.append(scene)
-    return policy, theta, seen, scenes
+        saw, shared_state = jax.jit(meet.act)(
+            theta, clients, scenes[-1], keys.of(jax.random.key(2), "roll-out", number)
+        )
+        trajectory.append(jax.tree.map(np.asarray, saw))
+        scenes.append(shared_state)
+    return policy, theta, trajectory, scenes
 
 
 def test_what_each_sees():
@@ -63,14 +65,14 @@ def test_the_world_goes_on_and_epochs_span_roll_outs():
     np.testing.assert_array_equal(second.obs[:, :, 0], first.after[:, :, -1])
     assert np.asarray(scenes[1].steps).tolist() == [STEPS] * COPIES
     ended = LIMIT - STEPS - 1  # within the second roll-out
-    assert second.cut[..., ended].all()
-    assert not second.cut[..., :ended].any()
+    assert second.truncated[..., ended].all()
+    assert not second.truncated[..., :ended].any()
     assert (second.obs[:, :, ended + 1] != second.after[:, :, ended]).any()  # a new epoch
     np.testing.assert_array_equal(third.obs[:, :, 0], second.after[:, :, -1])
-    assert first.cut[..., -1].all()  # the roll-out stops here, though the world goes on
+    assert first.truncated[..., -1].all()  # the roll-out stops here, though the world goes on
 
 
-GRADIENT = steps_along(reinforce(horizon=6, batch=2), eta=0.1, local_steps=1, policy=mlp(4))
+GRADIENT = gradient_learner(reinforce(horizon=6, batch=2), eta=0.1, local_steps=1, policy=mlp(4))
 METHODS = {
     "FIRL": fmarl(GRADIENT, tau=1),
     "FIRL_C": fmarl(PPO, tau=2, graph=path(AGENTS)),
@@ -90,12 +92,12 @@ def test_measuring_leaves_the_shared_state_as_it_is():
     algorithm = METHODS["FIRL"](where)
     look = sampled_return(3, per_step=True)(algorithm, where)
     ends = []
-    for every in (1, 100):
-        play = fused("map")(algorithm, where, look, every)
+    for eval_every in (1, 100):
+        play = fused("map")(algorithm, where, look, eval_every)
         state, _ = play.advance(play.init([0])[0], 0, 2)
         ends.append(state.clients.shared_state)
     assert all(np.array_equal(a, b) for a, b in zip(*map(jax.tree.leaves, ends), strict=True))
-    returns = np.asarray(play.measure(state)["measure/returns"])
+    returns = np.asarray(play.evaluate(state)["measure/returns"])
     assert returns.shape == (1, AGENTS)
     assert np.ptp(returns) == 0.0  # one reward for all
 

@@ -16,7 +16,7 @@ from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments.control import mountain_car
 from fedrl.environments.protocol import Box
-from fedrl.evaluation import usual
+from fedrl.evaluation import default_evaluation
 from fedrl.federations.federation import Federation
 from fedrl.learners.ppo import ppo
 from fedrl.policies.mlp import mlp
@@ -52,7 +52,7 @@ def where() -> Federation:
 def play(engine, federation=None, learner=LEARNER, **options) -> Run:
     federation = federation or where()
     algorithm = fedavg(learner, **options)(federation)
-    play = engine(algorithm, federation, usual(federation)(algorithm, federation), 100)
+    play = engine(algorithm, federation, default_evaluation(federation)(algorithm, federation), 100)
     start, _ = play.init([4])
     middle, first = play.advance(start, 0, 1)
     end, rest = play.advance(middle, 1, ROUNDS - 1)
@@ -118,7 +118,7 @@ def test_scores_are_what_the_candidates_say_at_the_broadcast():
     rows = clients_of(state, ids)
     theta = state.server.theta
     tell = visited(learner, GAMMA, rounding=0.1, sweeps=20)
-    words = secret(keys.of(state.server.selection.luck, "names", 0))
+    words = secret(keys.of(state.server.selection.rng_key, "names", 0))
     reports = jax.jit(jax.vmap(lambda c: tell(theta, c, words)))(rows)
     delta = deltas(reports, rows.profile.weight)
     loss = jax.vmap(lambda c: learner.loss(theta, c))(rows)
@@ -160,7 +160,7 @@ def test_one_phase_files_reports_and_counts_their_age():
     for i in np.flatnonzero(chosen[0]):
         one = jax.tree.map(lambda x, i=i: x[i], clients_of(played.middle, np.arange(CLIENTS)))
         filed = jax.tree.map(lambda x, i=i: np.asarray(x)[i], played.middle.server.selection.reports)
-        told = tell(played.start.server.theta, one, secret(keys.of(played.start.server.selection.luck, "names")))
+        told = tell(played.start.server.theta, one, secret(keys.of(played.start.server.selection.rng_key, "names")))
         np.testing.assert_array_equal(filed.names.high, told.names.high)
         np.testing.assert_allclose(filed.value, told.value, atol=1e-5 * np.abs(filed.value).max())
 
@@ -199,10 +199,10 @@ def test_choosing_everyone_is_fedavg(phases):
 def test_choosing_everyone_is_fedavg_of_ppo():
     """The whole of Algorithm 3 with networks, filters and a warm-up; a minute of compilation."""
     learner = ppo(
-        policy=mlp(8), value=(8,), steps=32, copies=2, epochs=1, critic_epochs=1, minibatch=16, critic_minibatch=16,
+        policy=mlp(8), value=(8,), steps=32, num_envs=2, epochs=1, critic_epochs=1, minibatch=16, critic_minibatch=16,
         warm_up=64, remember=2,
     )  # fmt: skip
-    cars = Federation(mountain_car.environment(limit=20), mountain_car.shifts("medium", 3))
+    cars = Federation(mountain_car.environment(max_episode_steps=20), mountain_car.shifts("medium", 3))
     with jax.numpy_dtype_promotion("standard"):  # optax's Adam raises a float to the power of an integer
         same_as_fedavg(fedpohcs(3, 3, sweeps=20), cars, learner)
 

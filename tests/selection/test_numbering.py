@@ -14,14 +14,16 @@ def test_equal_rows_get_the_number_of_the_first():
     rows = np.random.default_rng(0).integers(-20, 20, (3000, 2)).astype(np.int32)
     counts = np.random.default_rng(1).random(3000) < 0.9
     first, table = jax.jit(number)(names(rows, SECRET), counts)
-    seen: dict = {}
+    trajectory: dict = {}
     for i in np.flatnonzero(counts):
-        seen.setdefault(tuple(rows[i]), i)
-    np.testing.assert_array_equal(first, [seen[tuple(r)] if c else 3000 for r, c in zip(rows, counts, strict=True)])
+        trajectory.setdefault(tuple(rows[i]), i)
+    np.testing.assert_array_equal(
+        first, [trajectory[tuple(r)] if c else 3000 for r, c in zip(rows, counts, strict=True)]
+    )
     sought = np.random.default_rng(2).integers(-25, 25, (500, 2)).astype(np.int32)
     wanted = np.arange(500) % 7 > 0
     found = jax.jit(find)(table, names(sought, SECRET), wanted)
-    expected = [seen.get(tuple(r), 3000) if w else 3000 for r, w in zip(sought, wanted, strict=True)]
+    expected = [trajectory.get(tuple(r), 3000) if w else 3000 for r, w in zip(sought, wanted, strict=True)]
     np.testing.assert_array_equal(found, expected)
 
 

@@ -52,17 +52,17 @@ def test_more_participants_than_clients(rule):
 
 
 def test_bad_federations():
-    worlds = federation(3).worlds
+    env_params = federation(3).env_params
     environment = federation(3).environment
     with pytest.raises(ValueError, match="kernel row \\(0, 0, 0\\) is not a distribution: it sums to 1.1"):
-        Federation(environment, worlds._replace(kernel=worlds.kernel * 1.1))
+        Federation(environment, env_params._replace(kernel=env_params.kernel * 1.1))
     with pytest.raises(ValueError, match="reward \\(1, 2, 0\\) is nan"):
-        Federation(environment, worlds._replace(reward=worlds.reward.at[1, 2, 0].set(jnp.nan)))
+        Federation(environment, env_params._replace(reward=env_params.reward.at[1, 2, 0].set(jnp.nan)))
     with pytest.raises(ValueError, match="say how many clients"):
-        Federation(environment, lambda key, i: worlds)
+        Federation(environment, lambda key, i: env_params)
     with pytest.raises(ValueError, match="same leading client axis"):
-        Federation(environment, worlds, clients=7)
+        Federation(environment, env_params, clients=7)
     with pytest.raises(ValueError, match="3 positive numbers"):
-        Federation(environment, worlds, weight=jnp.ones(4))
+        Federation(environment, env_params, weight=jnp.ones(4))
     with pytest.raises(ValueError, match="strictly between 0 and 1, got 1.0"):
         federation(3, gamma=1.0)

@@ -28,15 +28,15 @@ def walk(seed: int, states: int = 5) -> Trajectory:
     random = np.random.default_rng(seed)
     jitter = lambda shape: random.uniform(-0.3, 0.3, shape)  # noqa: E731
     obs, after = np.zeros((2, ROWS, STEPS, 2))
-    done, cut = random.random((2, ROWS, STEPS)) < 0.05
-    cut[:, -1] = True
-    cut &= ~done
+    terminated, truncated = random.random((2, ROWS, STEPS)) < 0.05
+    truncated[:, -1] = True
+    truncated &= ~terminated
     for row in range(ROWS):
         here = random.integers(0, 2, 2)
         for t in range(STEPS):
             there = np.clip(here + random.integers(-1, 2, 2), 0, states - 1)
             obs[row, t], after[row, t] = here, there
-            here = random.integers(0, 2, 2) if done[row, t] or cut[row, t] else there
+            here = random.integers(0, 2, 2) if terminated[row, t] or truncated[row, t] else there
     after[0, -1] = 77  # a state never left
     choice = random.integers(-1, 2, (ROWS, STEPS, 1)) + jitter((ROWS, STEPS, 1))
     alive = np.ones((ROWS, STEPS), bool)
@@ -44,7 +44,9 @@ def walk(seed: int, states: int = 5) -> Trajectory:
     reward = np.where(alive, random.normal(1.0, 1.0, (ROWS, STEPS)), 0.0)
     floats = [(ROUNDING * (x + jitter(x.shape))) for x in (obs, after)]
     as32 = lambda x: jnp.asarray(x, jnp.float32)  # noqa: E731
-    return Trajectory(as32(floats[0]), as32(ROUNDING * choice), as32(reward), alive, done, cut, as32(floats[1]))
+    return Trajectory(
+        as32(floats[0]), as32(ROUNDING * choice), as32(reward), alive, terminated, truncated, as32(floats[1])
+    )
 
 
 def log_pi(theta, obs, choice):
@@ -54,15 +56,21 @@ def log_pi(theta, obs, choice):
 
 def estimates(theta, client):
     """Some advantage for every step, as a critic and GAE might give; for NumPy and JAX alike."""
-    seen = client.memory
-    return theta * seen.reward - seen.obs[..., 0] + 0.5 * seen.choice[..., 0]
+    trajectory = client.memory
+    return theta * trajectory.reward - trajectory.obs[..., 0] + 0.5 * trajectory.choice[..., 0]
 
 
-def dense(seen: Trajectory, theta: float, kind: str = "gae") -> dict:
+def dense(trajectory: Trajectory, theta: float, kind: str = "gae") -> dict:
     """D A by (state, action) cells: counts, P_hat, R_hat, pi, D, V and A as full arrays."""
-    flat = [np.asarray(x, np.float64).reshape(ROWS * STEPS, -1) for x in (seen.obs, seen.choice, seen.after)]
+    flat = [
+        np.asarray(x, np.float64).reshape(ROWS * STEPS, -1)
+        for x in (trajectory.obs, trajectory.choice, trajectory.after)
+    ]
     s, a, z = ([tuple(map(int, row)) for row in np.rint(x / ROUNDING)] for x in flat)
-    r, alive, done, cut = (np.asarray(x).reshape(-1) for x in (seen.reward, seen.alive, seen.done, seen.cut))
+    r, alive, terminated, truncated = (
+        np.asarray(x).reshape(-1)
+        for x in (trajectory.reward, trajectory.alive, trajectory.terminated, trajectory.truncated)
+    )
     rows = np.flatnonzero(alive)
     state = {name: i for i, name in enumerate(sorted({s[m] for m in rows}))}
     action = {name: i for i, name in enumerate(sorted({a[m] for m in rows}))}
@@ -70,9 +78,9 @@ def dense(seen: Trajectory, theta: float, kind: str = "gae") -> dict:
     count, reward, start = np.zeros((n, k, n + 1)), np.zeros((n, k)), np.zeros(n)
     for m in rows:
         i, j = state[s[m]], action[a[m]]
-        count[i, j, n if done[m] else state.get(z[m], n)] += 1
+        count[i, j, n if terminated[m] else state.get(z[m], n)] += 1
         reward[i, j] += r[m]
-        if m % STEPS == 0 or done[m - 1] or cut[m - 1]:
+        if m % STEPS == 0 or terminated[m - 1] or truncated[m - 1]:
             start[i] += 1
     start /= start.sum()
     taken = count.sum(axis=2)
@@ -92,15 +100,17 @@ def dense(seen: Trajectory, theta: float, kind: str = "gae") -> dict:
     v = np.linalg.solve(np.eye(n) - GAMMA * moves[:, :n], np.sum(pi * reward, axis=1))
     advantage = reward + GAMMA * p[:, :, :n] @ v - v[:, None]
     if kind == "gae":
-        advantage, of_step = np.zeros((n, k)), np.asarray(estimates(theta, Client((), (), (), seen))).reshape(-1)
+        advantage, of_step = np.zeros((n, k)), np.asarray(estimates(theta, Client((), (), (), trajectory))).reshape(-1)
         for m in rows:
             i, j = state[s[m]], action[a[m]]
             advantage[i, j] += of_step[m] / taken[i, j]
     return {(x, y): d[i] * advantage[i, j] for x, i in state.items() for y, j in action.items() if taken[i, j]}
 
 
-def as_dict(seen: Trajectory, report: Visited) -> dict:
-    obs, choice = (np.asarray(cells(x.reshape(ROWS * STEPS, -1), ROUNDING)) for x in (seen.obs, seen.choice))
+def as_dict(trajectory: Trajectory, report: Visited) -> dict:
+    obs, choice = (
+        np.asarray(cells(x.reshape(ROWS * STEPS, -1), ROUNDING)) for x in (trajectory.obs, trajectory.choice)
+    )
     value = np.asarray(report.value)
     told = np.flatnonzero(value)
     return {(tuple(map(int, obs[m])), tuple(map(int, choice[m]))): float(value[m]) for m in told}
@@ -112,15 +122,17 @@ def telling(kind: str, actions: Box | None):
     return jax.jit(visited(learner, GAMMA, rounding=ROUNDING, sweeps=SWEEPS, advantage=kind, actions=actions))
 
 
-def reporter(seen: Trajectory, theta: float, kind: str = "gae", secret=SECRET, actions: Box | None = None) -> Visited:
-    return telling(kind, actions)(jnp.float32(theta), Client(jnp.int32(0), (), (), seen), secret)
+def reporter(
+    trajectory: Trajectory, theta: float, kind: str = "gae", secret=SECRET, actions: Box | None = None
+) -> Visited:
+    return telling(kind, actions)(jnp.float32(theta), Client(jnp.int32(0), (), (), trajectory), secret)
 
 
 @pytest.mark.parametrize("kind", ["gae", "model"])
 @pytest.mark.parametrize("seed", range(3))
 def test_entries_against_dense_matrices(seed, kind):
-    seen = walk(seed)
-    expected, told = dense(seen, 0.7, kind), as_dict(seen, reporter(seen, 0.7, kind))
+    trajectory = walk(seed)
+    expected, told = dense(trajectory, 0.7, kind), as_dict(trajectory, reporter(trajectory, 0.7, kind))
     assert told.keys() <= expected.keys()  # the only action seen in a state has advantage zero and may be left out
     assert len(told) > 60
     scale = max(map(abs, expected.values()))
@@ -133,12 +145,12 @@ def test_delta_against_dense_matrices(kind):
     """Eq. 23 with unequal weights, the clients seeing different parts of the grid."""
     walks = [walk(seed, states) for seed, states in enumerate((2, 4, 5, 6))]
     weight = np.asarray([1.0, 2.0, 3.0, 4.0], np.float32)
-    matrices = [dense(seen, 0.7, kind) for seen in walks]
+    matrices = [dense(trajectory, 0.7, kind) for trajectory in walks]
     pairs = sorted(set().union(*matrices))
     full = np.array([[matrix.get(pair, 0.0) for pair in pairs] for matrix in matrices])
     mean = (weight / 10.0) @ full
     expected = np.linalg.norm(full, axis=1) - np.linalg.norm(mean[None] - full, axis=1)
-    reports = jax.tree.map(lambda *x: jnp.stack(x), *[reporter(seen, 0.7, kind) for seen in walks])
+    reports = jax.tree.map(lambda *x: jnp.stack(x), *[reporter(trajectory, 0.7, kind) for trajectory in walks])
     scale = np.linalg.norm(full, axis=1).max()
     np.testing.assert_allclose(deltas(reports, weight), expected, rtol=1e-4, atol=1e-6 * scale)
 
@@ -168,7 +180,7 @@ def test_with_nothing_in_common_delta_ranks_by_norm():
 
 def test_the_secret_changes_names_and_nothing_else():
     walks = [walk(seed, states) for seed, states in enumerate((2, 4, 5))]
-    told = [[reporter(seen, 0.7, secret=secret(of_seed(key))) for seen in walks] for key in (1, 2)]
+    told = [[reporter(trajectory, 0.7, secret=secret(of_seed(key))) for trajectory in walks] for key in (1, 2)]
     assert not np.any(np.asarray(told[0][0].names.high) == np.asarray(told[1][0].names.high))
     one, two = (compared(jax.tree.map(lambda *x: jnp.stack(x), *reports), jnp.ones(3)) for reports in told)
     np.testing.assert_array_equal(one[0], two[0])
@@ -177,10 +189,12 @@ def test_the_secret_changes_names_and_nothing_else():
 
 def test_actions_are_clipped_to_their_box():
     """Every action beyond the bounds is the one at the bound."""
-    seen = walk(0)
+    trajectory = walk(0)
     bounds = Box((1,), (-ROUNDING,), (ROUNDING,))
-    wild = seen._replace(choice=jnp.where(seen.choice > 0.5 * ROUNDING, 7.0 + seen.reward[..., None], seen.choice))
-    tame = seen._replace(choice=jnp.clip(wild.choice, -ROUNDING, ROUNDING))
+    wild = trajectory._replace(
+        choice=jnp.where(trajectory.choice > 0.5 * ROUNDING, 7.0 + trajectory.reward[..., None], trajectory.choice)
+    )
+    tame = trajectory._replace(choice=jnp.clip(wild.choice, -ROUNDING, ROUNDING))
     free, clipped, expected = reporter(wild, 0.7), reporter(wild, 0.7, actions=bounds), reporter(tame, 0.7)
     pairs = lambda report: {*zip(*map(np.asarray, report.names), strict=True)}  # noqa: E731
     assert pairs(clipped) == pairs(expected)
@@ -199,8 +213,8 @@ def test_values_of_a_long_path():
     steps = jnp.arange(400.0)[None, :, None]
     reward = jnp.zeros((1, 400)).at[0, -1].set(1.0)
     no = jnp.zeros((1, 400), bool)
-    seen = Trajectory(steps, jnp.zeros((1, 400), jnp.int32), reward, ~no, no.at[0, -1].set(True), no, steps + 1.0)
-    model = jax.jit(lambda seen: tabular(seen, 1.0, SECRET))(seen)
+    trajectory = Trajectory(steps, jnp.zeros((1, 400), jnp.int32), reward, ~no, no.at[0, -1].set(True), no, steps + 1.0)
+    model = jax.jit(lambda trajectory: tabular(trajectory, 1.0, SECRET))(trajectory)
     chance = jax.jit(chances)(model, jnp.zeros(400))
     value = jax.jit(lambda model, chance: values(model, chance, 0.99))(model, chance)
     np.testing.assert_allclose(value, 0.99 ** np.arange(399, -1, -1.0), rtol=1e-4)
@@ -210,8 +224,8 @@ def test_values_of_a_long_path():
 
 
 def test_nothing_remembered_says_nothing():
-    seen = walk(0)
-    empty = jax.tree.map(jnp.zeros_like, seen)
+    trajectory = walk(0)
+    empty = jax.tree.map(jnp.zeros_like, trajectory)
     report = reporter(empty, 0.7)
     assert not np.any(np.asarray(report.value))
     both = jax.tree.map(lambda *x: jnp.stack(x), report, report)
@@ -219,6 +233,6 @@ def test_nothing_remembered_says_nothing():
 
 
 def test_a_learner_that_remembers_nothing():
-    learner = ppo(steps=8, copies=1)(cart_pole.environment())
+    learner = ppo(steps=8, num_envs=1)(cart_pole.environment())
     with pytest.raises(ValueError, match=r"use ppo\(remember=5, warm_up="):
         visited(learner, 0.99, rounding=0.1, sweeps=3)

@@ -20,44 +20,44 @@ def x64():
         yield
 
 
-def population(world, clients=3, seed=0):
-    worlds = [world(keys.of_seed(seed), jnp.int32(i)) for i in range(clients)]
-    return jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *worlds)
+def population(draw, clients=3, seed=0):
+    rows = [draw(keys.of_seed(seed), jnp.int32(i)) for i in range(clients)]
+    return jax.tree.map(lambda *x: jnp.asarray(np.stack(x)), *rows)
 
 
 def test_best_deterministic_is_the_best_of_all():
-    worlds = population(random_mdp.sparse(4, 3))
+    env_params = population(random_mdp.sparse(4, 3))
     weight = jnp.array([0.6, 0.3, 0.1])
-    J = jax.jit(lambda c: solvers.average_value(worlds, solvers.deterministic(c, 3), GAMMA, weight))
+    J = jax.jit(lambda c: solvers.average_value(env_params, solvers.deterministic(c, 3), GAMMA, weight))
     values = {c: float(J(jnp.array(c))) for c in itertools.product(range(3), repeat=4)}
-    best = common_policies.best_deterministic(worlds, GAMMA, weight, chunk=32)  # 81 policies: a ragged last chunk
+    best = common_policies.best_deterministic(env_params, GAMMA, weight, chunk=32)  # 81 policies: a ragged last chunk
     np.testing.assert_allclose(best.value, max(values.values()), rtol=1e-13)
     assert tuple(np.argmax(best.pi, axis=-1).tolist()) == max(values, key=values.__getitem__)
 
 
 def test_enumeration_that_is_too_long_is_refused():
-    worlds = MDP(jnp.zeros((2, 12, 5, 12)), jnp.zeros((2, 12, 5)), jnp.zeros((2, 12)))
+    env_params = MDP(jnp.zeros((2, 12, 5, 12)), jnp.zeros((2, 12, 5)), jnp.zeros((2, 12)))
     with pytest.raises(ValueError, match=r"12 states make 2\.44e\+08 deterministic policies"):
-        common_policies.best_deterministic(worlds, GAMMA)
+        common_policies.best_deterministic(env_params, GAMMA)
 
 
 def test_same_kernel_different_rewards_lemma_b4():
     one = random_mdp.dense(4, 3, 0.0)
-    worlds = population(one)
-    worlds = worlds._replace(reward=jnp.asarray(np.random.default_rng(5).uniform(size=worlds.reward.shape)))
-    _, v = optimal(finite.average(worlds), GAMMA)
-    single = jnp.dot(worlds.start[0], v)
-    np.testing.assert_allclose(common_policies.best_deterministic(worlds, GAMMA).value, single, rtol=1e-12)
-    np.testing.assert_allclose(common_policies.best_stationary(worlds, GAMMA).value, single, rtol=1e-8)
-    np.testing.assert_allclose(common_policies.best_local_history(worlds, GAMMA), single, rtol=1e-9)
-    assert common_policies.best_agent_aware(worlds, GAMMA) > single + 1e-3  # rewards do differ
+    env_params = population(one)
+    env_params = env_params._replace(reward=jnp.asarray(np.random.default_rng(5).uniform(size=env_params.reward.shape)))
+    _, v = optimal(finite.average(env_params), GAMMA)
+    single = jnp.dot(env_params.start[0], v)
+    np.testing.assert_allclose(common_policies.best_deterministic(env_params, GAMMA).value, single, rtol=1e-12)
+    np.testing.assert_allclose(common_policies.best_stationary(env_params, GAMMA).value, single, rtol=1e-8)
+    np.testing.assert_allclose(common_policies.best_local_history(env_params, GAMMA), single, rtol=1e-9)
+    assert common_policies.best_agent_aware(env_params, GAMMA) > single + 1e-3  # rewards do differ
 
 
 def test_different_kernels_leave_lemma_b4():
-    worlds = population(random_mdp.sparse(4, 3))
-    _, v = optimal(finite.average(worlds), GAMMA)
-    best = common_policies.best_deterministic(worlds, GAMMA).value
-    assert abs(float(best - jnp.dot(worlds.start[0], v))) > 1e-3
+    env_params = population(random_mdp.sparse(4, 3))
+    _, v = optimal(finite.average(env_params), GAMMA)
+    best = common_policies.best_deterministic(env_params, GAMMA).value
+    assert abs(float(best - jnp.dot(env_params.start[0], v))) > 1e-3
 
 
 @pytest.mark.parametrize(
@@ -72,25 +72,25 @@ def test_best_stationary_on_the_counter_examples(instance, optimum):
 
 
 def test_best_stationary_on_lemma_b1_against_a_fine_grid():
-    worlds = counter_examples.lemma_b1()
+    env_params = counter_examples.lemma_b1()
     grid = jnp.linspace(0.0, 1.0, 20001)
 
     def J(q):
-        return solvers.average_value(worlds, jnp.stack([jnp.full(2, 0.5), jnp.stack([q, 1.0 - q])]), GAMMA)
+        return solvers.average_value(env_params, jnp.stack([jnp.full(2, 0.5), jnp.stack([q, 1.0 - q])]), GAMMA)
 
-    best = common_policies.best_stationary(worlds, GAMMA).value
+    best = common_policies.best_stationary(env_params, GAMMA).value
     top = jnp.max(jax.jit(jax.vmap(J))(grid))
     assert best >= top - 1e-12
     np.testing.assert_allclose(best, top, atol=1e-6)
 
 
 def test_the_four_classes_are_ordered():
-    worlds = counter_examples.lemma_b3()
+    env_params = counter_examples.lemma_b3()
     values = [
-        common_policies.best_deterministic(worlds, GAMMA).value,
-        common_policies.best_stationary(worlds, GAMMA).value,
-        common_policies.best_local_history(worlds, GAMMA),
-        common_policies.best_agent_aware(worlds, GAMMA),
+        common_policies.best_deterministic(env_params, GAMMA).value,
+        common_policies.best_stationary(env_params, GAMMA).value,
+        common_policies.best_local_history(env_params, GAMMA),
+        common_policies.best_agent_aware(env_params, GAMMA),
     ]
     assert values[0] < values[1] < values[2] < values[3]
     # one try by either action, then the other if still there: (9/0.1 + 0.81/0.1 * 10) / 2
@@ -99,9 +99,9 @@ def test_the_four_classes_are_ordered():
 
 
 def test_belief_mdp_of_one_world_is_that_world():
-    worlds = population(random_mdp.sparse(4, 3), clients=1)
-    single = jnp.dot(worlds.start[0], optimal(jax.tree.map(lambda x: x[0], worlds), GAMMA)[1])
-    np.testing.assert_allclose(common_policies.best_local_history(worlds, GAMMA), single, rtol=1e-12)
+    env_params = population(random_mdp.sparse(4, 3), clients=1)
+    single = jnp.dot(env_params.start[0], optimal(jax.tree.map(lambda x: x[0], env_params), GAMMA)[1])
+    np.testing.assert_allclose(common_policies.best_local_history(env_params, GAMMA), single, rtol=1e-12)
     finite.check(common_policies.belief_mdp(counter_examples.lemma_b2()))
 
 

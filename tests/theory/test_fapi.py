@@ -37,13 +37,13 @@ def each(function, *stacks):
 
 
 @partial(jax.jit, static_argnames="centrally")
-def run(worlds, gamma, q, cohort, sweeps, step, nonlinear, *, centrally):
+def run(env_params, gamma, q, cohort, sweeps, step, nonlinear, *, centrally):
     """Pairs (measured, bound) of one run: by round, and of the limits. `centrally`: Algorithm 1, else 2."""
-    imaginary = finite.average(worlds, q)
-    full, some = fapi.levels(worlds, q), fapi.levels(worlds, q, cohort)
+    imaginary = finite.average(env_params, q)
+    full, some = fapi.levels(env_params, q), fapi.levels(env_params, q, cohort)
     optimum = solvers.optimal(imaginary, gamma)[1]
     # Theorem 10 holds with the best of all policies in each state; these are the deterministic ones
-    tops = jnp.max(jax.lax.map(lambda pi: fapi.average_values(worlds, pi, gamma, q), jnp.asarray(CORNERS)), axis=0)
+    tops = jnp.max(jax.lax.map(lambda pi: fapi.average_values(env_params, pi, gamma, q), jnp.asarray(CORNERS)), axis=0)
 
     def evaluate(mdp, pi, v):
         swept = jax.lax.fori_loop(0, sweeps, lambda _, v: fapi.backup(mdp, pi, v, gamma), v)
@@ -56,21 +56,21 @@ def run(worlds, gamma, q, cohort, sweeps, step, nonlinear, *, centrally):
     def one_round(carry, _):
         pi, values, v = carry
         start = jnp.broadcast_to(v, values.shape) if centrally else values
-        values = each(lambda mdp, v: evaluate(mdp, pi, v), worlds, start)
+        values = each(lambda mdp, v: evaluate(mdp, pi, v), env_params, start)
         mean = v = solvers.weighted(values, q)
         if centrally:  # nonlinear: w is the square root of V, theta the logarithm of pi
             v = jnp.where(nonlinear, solvers.weighted(jnp.sqrt(values), q) ** 2, mean)
         against = jnp.broadcast_to(v, values.shape) if centrally else values
-        pis = each(lambda mdp, v: improve(mdp, pi, v), worlds, against)
+        pis = each(lambda mdp, v: improve(mdp, pi, v), env_params, against)
         geometric = jax.nn.softmax(solvers.weighted(jnp.log(jnp.maximum(pis, 1e-3)), cohort))
         after = jnp.where(nonlinear, geometric, solvers.weighted(pis, cohort))
 
-        deltas = fapi.delta(worlds, pi, values, gamma)
-        epsilons = each(lambda mdp, pi, v: fapi.epsilon(mdp, pi, v, gamma), worlds, pis, against)
+        deltas = fapi.delta(env_params, pi, values, gamma)
+        epsilons = each(lambda mdp, pi, v: fapi.epsilon(mdp, pi, v, gamma), env_params, pis, against)
         off = {"eps_theta": fapi.eps_theta(after, pis, cohort), "actions": ACTIONS}
         eps_w = fapi.eps_w(v, values, q)
         delta_dot = bounds.equation_10(gamma, R_MAX, full.imaginary, q @ deltas, eps_w)
-        average, inner = fapi.average_values(worlds, pi, gamma, q), solvers.value(imaginary, pi, gamma)
+        average, inner = fapi.average_values(env_params, pi, gamma, q), solvers.value(imaginary, pi, gamma)
         error, next_error = norm(inner - optimum), norm(solvers.value(imaginary, after, gamma) - optimum)
         epsilon_i, delta_i = fapi.epsilon(imaginary, after, v, gamma), norm(v - inner)
         if centrally:
@@ -117,8 +117,8 @@ def settings(number):
 
 @partial(jax.jit, static_argnames="kind")
 def federation(kind, seed, kappa):
-    worlds = jax.vmap(WORLDS[kind](STATES, ACTIONS, kappa), (None, 0))(jax.random.key(seed), jnp.arange(CLIENTS))
-    return worlds._replace(kernel=worlds.kernel / worlds.kernel.sum(-1, keepdims=True))
+    env_params = jax.vmap(WORLDS[kind](STATES, ACTIONS, kappa), (None, 0))(jax.random.key(seed), jnp.arange(CLIENTS))
+    return env_params._replace(kernel=env_params.kernel / env_params.kernel.sum(-1, keepdims=True))
 
 
 def tightest(kind, how, *, centrally, full, alike=False):
@@ -126,8 +126,8 @@ def tightest(kind, how, *, centrally, full, alike=False):
     ratio = {}
     for number in range(CASES):
         kappa, gamma, q, cohort = settings(number)
-        worlds = federation(kind, number, 0.0 if alike else kappa)
-        pairs = run(worlds, gamma, q, q if full else cohort, *HOW[how], centrally=centrally)
+        env_params = federation(kind, number, 0.0 if alike else kappa)
+        pairs = run(env_params, gamma, q, q if full else cohort, *HOW[how], centrally=centrally)
         for name, (measured, bound) in pairs.items():
             if name == "Prop. 15" and not (alike and centrally):
                 continue
@@ -186,15 +186,15 @@ def everybody_his_own():
     return three_states(np.hstack([np.eye(4), np.full((4, 1), 1 - 1e-6)]))
 
 
-def greedy(worlds, v):
-    return each(lambda mdp: jax.nn.one_hot(jnp.argmax(solvers.lookahead(mdp, v, GAMMA), axis=-1), 5), worlds)
+def greedy(env_params, v):
+    return each(lambda mdp: jax.nn.one_hot(jnp.argmax(solvers.lookahead(mdp, v, GAMMA), axis=-1), 5), env_params)
 
 
 def test_lemma_5_and_proposition_9_within_a_factor_of_four():
-    worlds, q, v = everybody_his_own(), jnp.full(4, 0.25), jnp.asarray(V)
-    imaginary, pis = finite.average(worlds, q), greedy(worlds, v)
+    env_params, q, v = everybody_his_own(), jnp.full(4, 0.25), jnp.asarray(V)
+    imaginary, pis = finite.average(env_params, q), greedy(env_params, v)
     for cohort in (q, jnp.array([1.0, 0.0, 0.0, 0.0])):
-        level = fapi.levels(worlds, q, cohort)
+        level = fapi.levels(env_params, q, cohort)
         measured = fapi.epsilon(imaginary, solvers.weighted(pis, cohort), v, GAMMA)
         np.testing.assert_allclose(measured, GAMMA * TOP * 0.75, rtol=1e-5)
         np.testing.assert_allclose(level, 1.5)
@@ -204,27 +204,30 @@ def test_lemma_5_and_proposition_9_within_a_factor_of_four():
 
 def test_lemma_5_needs_values_in_their_range():
     """Ten times the value is a V like any other to Eq. (7), with epsilon_n = 0, but breaks the bound."""
-    worlds, q, v = everybody_his_own(), jnp.full(4, 0.25), jnp.asarray(10 * V)
-    pis = greedy(worlds, v)
-    assert (each(lambda mdp, pi: fapi.epsilon(mdp, pi, v, GAMMA), worlds, pis) == 0.0).all()
-    measured = fapi.epsilon(finite.average(worlds, q), solvers.weighted(pis, q), v, GAMMA)
-    assert measured > 2 * bounds.lemma_5(GAMMA, R_MAX, fapi.levels(worlds, q).imaginary, 0.0)
+    env_params, q, v = everybody_his_own(), jnp.full(4, 0.25), jnp.asarray(10 * V)
+    pis = greedy(env_params, v)
+    assert (each(lambda mdp, pi: fapi.epsilon(mdp, pi, v, GAMMA), env_params, pis) == 0.0).all()
+    measured = fapi.epsilon(finite.average(env_params, q), solvers.weighted(pis, q), v, GAMMA)
+    assert measured > 2 * bounds.lemma_5(GAMMA, R_MAX, fapi.levels(env_params, q).imaginary, 0.0)
 
 
 def test_the_imaginary_optimum_is_not_the_average_one():
     """Eq. (40), (46), (56) say T_I V = sum_n q_n T_n V; it is only at most that."""
-    worlds = three_states(np.eye(2))
-    mean = solvers.weighted(each(lambda mdp: fapi.best_backup(mdp, jnp.asarray(V), GAMMA), worlds), None)
-    imaginary = fapi.best_backup(finite.average(worlds), jnp.asarray(V), GAMMA)
+    env_params = three_states(np.eye(2))
+    mean = solvers.weighted(each(lambda mdp: fapi.best_backup(mdp, jnp.asarray(V), GAMMA), env_params), None)
+    imaginary = fapi.best_backup(finite.average(env_params), jnp.asarray(V), GAMMA)
     np.testing.assert_allclose([mean[START], imaginary[START]], [GAMMA * TOP, GAMMA * TOP / 2])
 
 
 def test_lemma_3_is_false():
     """The average value may be below the imaginary MDP's: 4.5 against 8.18."""
     kernel = jnp.array([[[[1.0, 0.0]], [[1.0, 0.0]]], [[[1.0, 0.0]], [[0.0, 1.0]]]])
-    worlds = MDP(kernel, jnp.array([[[1.0], [0.0]]] * 2), jnp.full((2, 2), 0.5))
+    env_params = MDP(kernel, jnp.array([[[1.0], [0.0]]] * 2), jnp.full((2, 2), 0.5))
     pi, q = jnp.ones((2, 1)), jnp.array([0.5, 0.5])
-    average, inner = fapi.average_values(worlds, pi, GAMMA, q), solvers.value(finite.average(worlds, q), pi, GAMMA)
+    average, inner = (
+        fapi.average_values(env_params, pi, GAMMA, q),
+        solvers.value(finite.average(env_params, q), pi, GAMMA),
+    )
     np.testing.assert_allclose([average[1], inner[1]], [4.5, 90 / 11], rtol=1e-12)
 
 
@@ -234,10 +237,12 @@ def test_lemma_4_within_a_factor_of_five():
     kernel = np.zeros((2, 2, 1, 2))
     kernel[:, 1, 0, 1] = 1.0
     kernel[0, 0, 0], kernel[1, 0, 0] = [1 - leave, leave], [1.0, 0.0]
-    worlds = MDP(jnp.asarray(kernel), jnp.array([[[0.0], [1.0]]] * 2), jnp.full((2, 2), 0.5))
+    env_params = MDP(jnp.asarray(kernel), jnp.array([[[0.0], [1.0]]] * 2), jnp.full((2, 2), 0.5))
     pi, q = jnp.ones((2, 1)), jnp.asarray(q)
-    measured = norm(fapi.average_values(worlds, pi, gamma, q) - solvers.value(finite.average(worlds, q), pi, gamma))
-    bound = bounds.lemma_4(gamma, R_MAX, fapi.levels(worlds, q).imaginary)
+    measured = norm(
+        fapi.average_values(env_params, pi, gamma, q) - solvers.value(finite.average(env_params, q), pi, gamma)
+    )
+    bound = bounds.lemma_4(gamma, R_MAX, fapi.levels(env_params, q).imaginary)
     assert 0.2 < measured / bound <= 0.5
 
 

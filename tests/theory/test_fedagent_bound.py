@@ -39,40 +39,42 @@ BENT = Quadratics(np.array([[2.0, 0.3], [0.5, 2.0], [1.0, 1.0], [2.0, 2.0], [0.4
 START = np.array([2.0, -1.5])
 
 
-def posed(world, sigma, M, tau, T=60):
+def posed(env_params, sigma, M, tau, T=60):
     """The constants on a box that no local step leaves, as every step pulls to c_k harder than the noise pushes outside.
 
     ||grad J_k|| and ||grad J_k - grad J|| are convex in theta, so that their largest values are at corners of the box.
     """
-    reach = np.max(np.abs(world.c - world.best) + sigma / world.a, axis=0)
-    reach = np.maximum(reach, np.abs(START - world.best))
-    corners = world.best + reach * np.array(list(itertools.product((-1, 1), repeat=world.a.shape[1])))
-    slopes = world.slopes(corners)
+    reach = np.max(np.abs(env_params.c - env_params.best) + sigma / env_params.a, axis=0)
+    reach = np.maximum(reach, np.abs(START - env_params.best))
+    corners = env_params.best + reach * np.array(list(itertools.product((-1, 1), repeat=env_params.a.shape[1])))
+    slopes = env_params.slopes(corners)
     G = np.sqrt(np.sum(slopes**2, axis=-1).max())
     apart = slopes - slopes.mean(axis=-2, keepdims=True)
     zeta = np.sqrt(np.sum(apart**2, axis=-1).mean(axis=-1).max())
-    mu = world.a.mean(axis=0).min()
-    problem = Problem(float(world.gap(START)), world.a.max(), mu, G, sigma, zeta, len(world.a), M, tau, T)
+    mu = env_params.a.mean(axis=0).min()
+    problem = Problem(
+        float(env_params.gap(START)), env_params.a.max(), mu, G, sigma, zeta, len(env_params.a), M, tau, T
+    )
     return problem, reach
 
 
-def play(world, problem, reach):
+def play(env_params, problem, reach):
     """Algorithm 1 with noise of length sigma in an even direction; the gap of theta_0, ..., theta_T in each run."""
     rng = np.random.default_rng(problem.M * 100 + problem.tau)
     eta, theta = bound.eta(problem), np.tile(START, (RUNS, 1))
-    gaps = [world.gap(theta)]
+    gaps = [env_params.gap(theta)]
     for _ in range(problem.T):
         chosen = rng.permuted(np.tile(np.arange(problem.K), (RUNS, 1)), axis=1)[:, : problem.M]
         local = np.repeat(theta[:, None], problem.M, axis=1)
         for _ in range(problem.tau):
             noise = rng.normal(size=local.shape)
             noise *= problem.sigma / np.linalg.norm(noise, axis=-1, keepdims=True)
-            slope = world.a[chosen] * (world.c[chosen] - local)
+            slope = env_params.a[chosen] * (env_params.c[chosen] - local)
             assert np.linalg.norm(slope, axis=-1).max() <= problem.G * (1 + 1e-12)
             local = local + eta * (slope + noise)
         theta = local.mean(axis=1)
-        assert (np.abs(theta - world.best) <= reach * (1 + 1e-12)).all()
-        gaps.append(world.gap(theta))
+        assert (np.abs(theta - env_params.best) <= reach * (1 + 1e-12)).all()
+        gaps.append(env_params.gap(theta))
     return np.array(gaps)
 
 
@@ -81,12 +83,12 @@ def with_error(values):
     return values.mean(), values.std(ddof=1) / len(values) ** 0.5
 
 
-@pytest.mark.parametrize("world", [ALIKE, SHIFTED, BENT], ids=["alike", "shifted", "bent"])
+@pytest.mark.parametrize("env_params", [ALIKE, SHIFTED, BENT], ids=["alike", "shifted", "bent"])
 @pytest.mark.parametrize(("M", "tau"), [(1, 1), (2, 3), (6, 1), (6, 8), (3, 20)])
 @pytest.mark.parametrize("sigma", [0.0, 1.0])
-def test_runs_stay_below_the_bound(world, M, tau, sigma):
-    problem, reach = posed(world, sigma, M, tau)
-    gaps = play(world, problem, reach)
+def test_runs_stay_below_the_bound(env_params, M, tau, sigma):
+    problem, reach = posed(env_params, sigma, M, tau)
+    gaps = play(env_params, problem, reach)
     mean, error = with_error(gaps[:-1].mean(axis=0))
     assert mean + 4 * error <= bound.theorem_1(problem)
     mean, error = with_error(gaps[-1])

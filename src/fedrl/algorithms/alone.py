@@ -59,7 +59,7 @@ def _at_home(learner: Learner) -> Learner:
         memory=memory,
         acts_with=lambda nothing, client: learner.acts_with(client.memory.theta, _inside(client)),
         opening=tuple(_from_own(learner, local, trains=False) for local in learner.opening),
-        scene=learner.scene,
+        init_shared_state=learner.init_shared_state,
     )
 
 

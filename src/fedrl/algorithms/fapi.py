@@ -66,10 +66,10 @@ def bellman_sweeps(sweeps: int | None = None) -> BuildEvaluation:
     def build(environment: Environment | Host) -> Evaluation:
         gamma, (states, _) = environment.gamma, finite_sizes(environment)
 
-        def residual(local: Iterate, seen: Tree, client: Client, key: Key) -> tuple[Array, Iterate]:
+        def residual(local: Iterate, trajectory: Tree, client: Client, key: Key) -> tuple[Array, Iterate]:
             if sweeps is None:
-                return solvers.value(client.world, local.theta, gamma) - local.w, local
-            return backup(client.world, local.theta, local.w, gamma) - local.w, local
+                return solvers.value(client.env_params, local.theta, gamma) - local.w, local
+            return backup(client.env_params, local.theta, local.w, gamma) - local.w, local
 
         local = _without_acting(
             residual,
@@ -88,8 +88,8 @@ def greedy_step(step: float = 1.0) -> BuildImprovement:
         raise ValueError(f"step must lie in (0, 1], got {step}; 1 is the greedy policy")
 
     def build(environment: Environment | Host) -> LocalUpdate:
-        def towards_greedy(local: Iterate, seen: Tree, client: Client, key: Key) -> tuple[Array, Iterate]:
-            q = solvers.lookahead(client.world, local.w, environment.gamma)
+        def towards_greedy(local: Iterate, trajectory: Tree, client: Client, key: Key) -> tuple[Array, Iterate]:
+            q = solvers.lookahead(client.env_params, local.w, environment.gamma)
             greedy = jax.nn.one_hot(jnp.argmax(q, axis=-1), q.shape[-1], dtype=local.theta.dtype)
             return greedy - local.theta, local
 
@@ -194,8 +194,8 @@ def _after(evaluation: LocalUpdate, improvement: LocalUpdate) -> LocalUpdate:
         w, _, env_steps = evaluation.finish(evaluated, client)
         return _Own(improvement.start(message._replace(w=w), client, key), w, env_steps)
 
-    def estimate(own: _Own, seen: Tree, client: Client, key: Key) -> tuple[Tree, _Own]:
-        direction, local = improvement.estimate(own.local, seen, client, key)
+    def estimate(own: _Own, trajectory: Tree, client: Client, key: Key) -> tuple[Tree, _Own]:
+        direction, local = improvement.estimate(own.local, trajectory, client, key)
         return direction, own._replace(local=local)
 
     def finish(own: _Own, client: Client) -> tuple[Tree, Critic, Array]:

@@ -14,7 +14,7 @@ from fedrl.channels.plain import plain
 from fedrl.federations.federation import Federation
 from fedrl.learners.actor_critic_records import ActorCritic
 from fedrl.learners.learner import Learner, Rule
-from fedrl.learners.optimizers import Rate, adam
+from fedrl.learners.optimizers import Schedule, adam
 from fedrl.learners.own_critic import own_critic
 from fedrl.learners.ppo import ppo
 from fedrl.learners.surrogates import Trust, clipped
@@ -32,20 +32,20 @@ def deep_fapi_with_federated_evaluation(
     channel: Channel = plain,
     project: Project | None = None,
     trust: Trust = clipped(0.2),
-    optimiser: optax.GradientTransformation = adam(clip=0.5),
-    rate: Rate | float = 3e-4,
+    optimizer: optax.GradientTransformation = adam(clip=0.5),
+    learning_rate: Schedule | float = 3e-4,
     epochs: int = 10,
     minibatch: int = 64,
-    entropy: Rate | float = 0.0,
+    entropy: Schedule | float = 0.0,
     policy: BuildPolicy = ActorCritic.policy,
     value: tuple[int, ...] = ActorCritic.value,
     steps: int = ActorCritic.steps,
-    copies: int = ActorCritic.copies,
+    num_envs: int = ActorCritic.num_envs,
     local_steps: int = ActorCritic.local_steps,
-    critic_rate: float = ActorCritic.critic_rate,
+    critic_learning_rate: float = ActorCritic.critic_learning_rate,
     critic_epochs: int = ActorCritic.critic_epochs,
     critic_minibatch: int = ActorCritic.critic_minibatch,
-    lam: float = ActorCritic.lam,
+    gae_lambda: float = ActorCritic.gae_lambda,
     filter_observations: bool = ActorCritic.filter_observations,
     filter_rewards: bool = ActorCritic.filter_rewards,
     filters: Literal["pooled", "own"] = ActorCritic.filters,
@@ -60,9 +60,9 @@ def deep_fapi_with_federated_evaluation(
     """
     learner = partial(
         ppo,
-        trust=trust, optimiser=optimiser, rate=rate, minibatch=minibatch, entropy=entropy,
-        policy=policy, value=value, steps=steps, copies=copies, local_steps=local_steps, critic_rate=critic_rate,
-        critic_minibatch=critic_minibatch, lam=lam, filter_observations=filter_observations,
+        trust=trust, optimizer=optimizer, learning_rate=learning_rate, minibatch=minibatch, entropy=entropy,
+        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps, critic_learning_rate=critic_learning_rate,
+        critic_minibatch=critic_minibatch, gae_lambda=gae_lambda, filter_observations=filter_observations,
         filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
     evaluate, improve = learner(epochs=0, critic_epochs=critic_epochs), learner(epochs=epochs, critic_epochs=0)
@@ -83,20 +83,20 @@ def deep_fapi_without_federated_evaluation(
     channel: Channel = plain,
     project: Project | None = None,
     trust: Trust = clipped(0.2),
-    optimiser: optax.GradientTransformation = adam(clip=0.5),
-    rate: Rate | float = 3e-4,
+    optimizer: optax.GradientTransformation = adam(clip=0.5),
+    learning_rate: Schedule | float = 3e-4,
     epochs: int = 10,
     minibatch: int = 64,
-    entropy: Rate | float = 0.0,
+    entropy: Schedule | float = 0.0,
     policy: BuildPolicy = ActorCritic.policy,
     value: tuple[int, ...] = ActorCritic.value,
     steps: int = ActorCritic.steps,
-    copies: int = ActorCritic.copies,
+    num_envs: int = ActorCritic.num_envs,
     local_steps: int = ActorCritic.local_steps,
-    critic_rate: float = ActorCritic.critic_rate,
+    critic_learning_rate: float = ActorCritic.critic_learning_rate,
     critic_epochs: int = ActorCritic.critic_epochs,
     critic_minibatch: int = ActorCritic.critic_minibatch,
-    lam: float = ActorCritic.lam,
+    gae_lambda: float = ActorCritic.gae_lambda,
     filter_observations: bool = ActorCritic.filter_observations,
     filter_rewards: bool = ActorCritic.filter_rewards,
     filters: Literal["pooled", "own"] = ActorCritic.filters,
@@ -110,9 +110,9 @@ def deep_fapi_without_federated_evaluation(
     """
     learner = ppo(
         epochs=epochs, critic_epochs=critic_epochs,
-        trust=trust, optimiser=optimiser, rate=rate, minibatch=minibatch, entropy=entropy,
-        policy=policy, value=value, steps=steps, copies=copies, local_steps=local_steps, critic_rate=critic_rate,
-        critic_minibatch=critic_minibatch, lam=lam, filter_observations=filter_observations,
+        trust=trust, optimizer=optimizer, learning_rate=learning_rate, minibatch=minibatch, entropy=entropy,
+        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps, critic_learning_rate=critic_learning_rate,
+        critic_minibatch=critic_minibatch, gae_lambda=gae_lambda, filter_observations=filter_observations,
         filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
     return fedavg(own_critic(learner), selection=selection, combine=combine, channel=channel, project=project)

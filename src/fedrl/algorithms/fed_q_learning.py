@@ -7,7 +7,7 @@ from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.federated import Method, Project
 from fedrl.arguments import checked
 from fedrl.channels.plain import plain
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.learner import Rule
 from fedrl.learners.q_learning import q_learning
 from fedrl.policies.greedy import greedy_table
@@ -37,6 +37,6 @@ def fed_q_learning(
     """
     direction = q_learning(samples=samples, unsampled=unsampled)
     return fedavg(
-        steps_along(direction, eta=eta, local_steps=local_steps, policy=policy),
+        gradient_learner(direction, eta=eta, local_steps=local_steps, policy=policy),
         server_step=server_step, selection=selection, combine=combine, channel=channel, project=project,
     )  # fmt: skip

@@ -7,7 +7,7 @@ from fedrl.algorithms.federated import Method, Project, federated
 from fedrl.algorithms.server_rules import mean_displacement, server_optimiser
 from fedrl.arguments import checked
 from fedrl.channels.plain import plain
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.learner import BuildLearner, Rule
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.softmax import softmax_table
@@ -60,6 +60,6 @@ def pavg(
     """PAvg (Jin et al. 2022): FedAvg of policy gradients, the baseline of both papers."""
     direction = reinforce(horizon=horizon, batch=batch)
     return fedavg(
-        steps_along(direction, eta=eta, local_steps=local_steps, policy=policy),
+        gradient_learner(direction, eta=eta, local_steps=local_steps, policy=policy),
         server_step=server_step, selection=selection, combine=combine, channel=channel, project=project,
     )  # fmt: skip

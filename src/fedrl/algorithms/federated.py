@@ -84,7 +84,7 @@ def federated(
             opening=(*map(trip, warm_up), *map(trip, serves.opening)),
             memory=learns.memory,
             theta_of=learns.acts_with,
-            scene=learns.scene,
+            init_shared_state=learns.init_shared_state,
         )
 
     return build
@@ -115,11 +115,11 @@ def _train(
         server: ServerState, uploads: tuple[Tree, Tree], cohort: Cohort, key: Key
     ) -> tuple[ServerState, Metrics]:
         aggregate, reports = uploads
-        remembered = chooser.file(server.selection, reports, cohort)
-        moved, seen = serves.receive(server, aggregate, cohort, key)
+        remembered = chooser.record(server.selection, reports, cohort)
+        moved, metrics = serves.receive(server, aggregate, cohort, key)
         theta = confine(moved.theta) if confine else moved.theta
         after = moved._replace(theta=theta, round=server.round + 1, selection=remembered)
-        return after, seen | chooser.seen(cohort, reports)
+        return after, metrics | chooser.metrics(cohort, reports)
 
     return Exchange(
         name=TRAIN,
@@ -140,7 +140,7 @@ def _with_report(local: LocalUpdate, chooser: Selection, pooling: Pooling) -> Lo
 
     def finish(state: Any, client: Client) -> tuple[Tree, Tree, Array]:
         upload, memory, env_steps = local.finish(state, client)
-        return (upload, chooser.rides(state, client._replace(memory=memory))), memory, env_steps
+        return (upload, chooser.report(state, client._replace(memory=memory))), memory, env_steps
 
     return local._replace(finish=finish, moved=lambda upload: pooling.displacement(upload[0]))
 

@@ -13,7 +13,7 @@ from fedrl.algorithms.federated import Method, Project
 from fedrl.arguments import above, checked
 from fedrl.channels.plain import plain
 from fedrl.environments.protocol import Environment
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.learner import Rule
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax, bits_for
@@ -64,7 +64,7 @@ def rs_fedpg(
     """The same with entropy regularisation, Eq. (9). lam = 0 is S-FedPG."""
     direction = reinforce(horizon=horizon, batch=batch, lam=lam)
     return fedavg(
-        steps_along(direction, eta=eta, local_steps=local_steps, policy=policy),
+        gradient_learner(direction, eta=eta, local_steps=local_steps, policy=policy),
         server_step=server_step, selection=selection, combine=combine, channel=channel, project=project,
     )  # fmt: skip
 
@@ -109,6 +109,6 @@ def b_rs_fedpg(
 
     direction = reinforce(horizon=horizon, batch=batch, lam=lam, bit_discount=bit_discount)
     return fedavg(
-        steps_along(direction, eta=eta, local_steps=local_steps, policy=policy),
+        gradient_learner(direction, eta=eta, local_steps=local_steps, policy=policy),
         server_step=server_step, selection=selection, combine=combine, channel=channel, project=ball,
     )  # fmt: skip

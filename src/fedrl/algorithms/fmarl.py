@@ -18,7 +18,7 @@ from fedrl.core.round import averaged
 from fedrl.federations.federation import Federation
 from fedrl.learners.decay import COUNTS, Decay, constant, counted
 from fedrl.learners.learner import BuildLearner, Learner, Rule
-from fedrl.learners.local_step_counts import Pace
+from fedrl.learners.local_step_counts import StepCounts
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
 from fedrl.types import Algorithm, Channel, Cohort, Metrics
@@ -29,7 +29,7 @@ def fmarl(
     learner: BuildLearner,
     *,
     tau: int,
-    pace: Pace | None = None,
+    pace: StepCounts | None = None,
     decay: Decay = constant,
     graph: Graph | None = None,
     epsilon: float = 0.1,

@@ -12,7 +12,7 @@ from fedrl.arguments import above, at_least
 from fedrl.environments.protocol import Environment
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.learners.gradient_steps import BuildDirection, ascend, steps_along
+from fedrl.learners.gradient_steps import BuildDirection, gradient_learner, gradient_update
 from fedrl.learners.learner import Learner, Rule
 from fedrl.learners.reinforce import reinforce
 from fedrl.learners.svrpg import Anchor
@@ -50,7 +50,7 @@ def anchored(
     at_least(0, first_batch=first_batch)
     return federated(
         momentum_anchor(eta, local_steps, horizon, server_step, first_batch),
-        steps_along(direction, eta=eta, local_steps=local_steps, policy=policy),
+        gradient_learner(direction, eta=eta, local_steps=local_steps, policy=policy),
         selection=selection, combine=combine, channel=channel, project=project,
     )  # fmt: skip
 
@@ -72,7 +72,7 @@ def momentum_anchor(eta: float, local_steps: int, horizon: int, server_step: flo
         gradient = reinforce(horizon=horizon, batch=max(first_batch, 1))(environment, learner.policy)
         first = Phase(
             "first",
-            ascend(gradient, eta=1.0, local_steps=1, traced=isinstance(environment, Environment)),
+            gradient_update(gradient, eta=1.0, local_steps=1, traced=isinstance(environment, Environment)),
             lambda server, u, cohort, key: (server._replace(kept=server.kept._replace(u=u)), {}),
         )
         return ServerRule(

@@ -75,7 +75,7 @@ def adding(learner: Learner, step: float = 1.0) -> Receive:
 
 
 @checked
-def server_optimiser(optimiser: optax.GradientTransformation) -> BuildRule:
+def server_optimiser(optimizer: optax.GradientTransformation) -> BuildRule:
     """Adaptive federated optimisation (Reddi et al. 2021, Algorithm 2): minus the mean displacement is the gradient.
 
     `optax.sgd(1.0)` is FedAvg to the bit, `optax.sgd(1.0, momentum=0.9)` FedAvgM (Hsu et al. 2019), `optax.adam`,
@@ -88,13 +88,13 @@ def server_optimiser(optimiser: optax.GradientTransformation) -> BuildRule:
 
         def receive(server: ServerState, aggregate: Tree, cohort: Cohort, key: Key) -> tuple[ServerState, Metrics]:
             moved, theta = pooling.displacement(aggregate), pooling.displacement(server.theta)
-            update, kept = optimiser.update(trees.scale(-1.0, moved), server.kept, theta)
+            update, kept = optimizer.update(trees.scale(-1.0, moved), server.kept, theta)
             answered = jnp.any(cohort.present)
             update = trees.where(answered, update, trees.zeros_like(update))
             theta = pooling.add(server.theta, pooling.moving(aggregate, update), 1.0)
             return server._replace(theta=theta, kept=trees.where(answered, kept, server.kept)), update_norm(moved)
 
-        return ServerRule(receive, init=lambda theta, key: optimiser.init(pooling.displacement(theta)))
+        return ServerRule(receive, init=lambda theta, key: optimizer.init(pooling.displacement(theta)))
 
     return build
 

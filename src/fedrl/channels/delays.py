@@ -61,10 +61,10 @@ def delayed(method: Method, *, up: int = 0, down: int = 0, every: int = 1) -> Me
         def receive(state: Delayed, aggregate: Tree, cohort: Cohort, key: Key) -> tuple[Delayed, Metrics]:
             queue = jax.tree.map(lambda new, old: jnp.concatenate([new[None], old]), aggregate, state.coming)
             arrived = jax.tree.map(lambda x: x[up], queue)
-            moved, seen = train.receive(state.server, arrived, cohort, key)
+            moved, metrics = train.receive(state.server, arrived, cohort, key)
             server = trees.where(state.round >= up, moved, state.server)
             past = jax.tree.map(lambda new, old: jnp.concatenate([new[None], old[:-1]]), server, state.past)
-            return Delayed(server, past, jax.tree.map(lambda x: x[:up], queue), state.round + 1), seen
+            return Delayed(server, past, jax.tree.map(lambda x: x[:up], queue), state.round + 1), metrics
 
         slow = train._replace(choose=lambda state, key: train.choose(state.server, key), send=send, receive=receive)
         return with_training(algorithm, slow)._replace(
@@ -80,9 +80,9 @@ def _over(exchange: Any) -> Any:
     """An opening exchange, which is not delayed, on the wrapped server."""
 
     def receive(state: Delayed, aggregate: Tree, cohort: Cohort, key: Key) -> tuple[Delayed, Metrics]:
-        server, seen = exchange.receive(state.server, aggregate, cohort, key)
+        server, metrics = exchange.receive(state.server, aggregate, cohort, key)
         past = jax.tree.map(lambda new, old: jnp.broadcast_to(new[None], old.shape), server, state.past)
-        return state._replace(server=server, past=past), seen
+        return state._replace(server=server, past=past), metrics
 
     return exchange._replace(
         choose=lambda state, key: exchange.choose(state.server, key),

@@ -93,10 +93,10 @@ def label(path: Path, *, arm: str | None, episodes: int, before: bool, out: Path
     by = {"recipe": order.recipe, "run": str(path), "arm": agent.arm, "seed": order.seed}
     by |= {"round": agent.round, "rounds": agent.rounds, "model": study.config.model}
     try:
-        with _progress(console, title, len(study.application.pool)) as watch:
+        with _progress(console, title, len(study.application.pool)) as callback:
             won = labels.label(
                 study.spec, agent.theta, study.settings, target, by=by, episodes=episodes, acting=study.evaluating,
-                watch=watch,
+                callback=callback,
             )  # fmt: skip
     except KeyboardInterrupt:
         command = _command(path, arm, episodes, before, out)

@@ -52,14 +52,19 @@ def _fused(choice: Choice) -> Engine:
     build = fused("vmap" if choice.name == "vmap" else "map")
 
     def checked(
-        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, faults: Faults = STOP, /
+        algorithm: Algorithm,
+        federation: Federation,
+        evaluation: Exchange,
+        eval_every: int = 1,
+        faults: Faults = STOP,
+        /,
     ) -> Play:
         if isinstance(federation.environment, Host):
             raise RecipeError(
                 f"--engine {choice.name} compiles everything, and this recipe's clients are simulators that cannot be; "
                 "choose one_at_a_time, processes or ray"
             )
-        return build(algorithm, federation, measure, every, faults)
+        return build(algorithm, federation, evaluation, eval_every, faults)
 
     return checked
 
@@ -85,11 +90,16 @@ def _ray(choice: Choice) -> Engine:
         raise RecipeError(str(error)) from None
 
     def reached(
-        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, faults: Faults = STOP, /
+        algorithm: Algorithm,
+        federation: Federation,
+        evaluation: Exchange,
+        eval_every: int = 1,
+        faults: Faults = STOP,
+        /,
     ) -> Play:
         try:
             _knock(choice.address)
-            return build(algorithm, federation, measure, every, faults)
+            return build(algorithm, federation, evaluation, eval_every, faults)
         except (ConnectionError, TimeoutError, socket.gaierror) as error:
             raise RecipeError(
                 f"no Ray cluster answers at {choice.address} ({str(error).strip().splitlines()[0]}); start one with "
@@ -110,10 +120,15 @@ def _flower(choice: Choice) -> Engine:
     build = one_at_a_time()
 
     def looked_at(
-        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, faults: Faults = STOP, /
+        algorithm: Algorithm,
+        federation: Federation,
+        evaluation: Exchange,
+        eval_every: int = 1,
+        faults: Faults = STOP,
+        /,
     ) -> Play:
         refuse_lock_step(algorithm)
-        return build(algorithm, federation, measure, every)  # its deadline, if any, is kept where it is played
+        return build(algorithm, federation, evaluation, eval_every)  # its deadline, if any, is kept where it is played
 
     return looked_at
 

@@ -73,14 +73,14 @@ def evaluate(
 def returns(it: TrainedArm, episodes: int, seed: int, deterministic: bool = False) -> np.ndarray:
     """[seeds, clients], measured by the arm's own engine with draws at an address of their own."""
     arm, algorithm, state = it
-    measure = (
+    evaluation = (
         exact_return(deterministic=deterministic)
         if is_exact(it)
         else sampled_return(episodes, deterministic=deterministic)
     )
     fresh = jax.vmap(lambda key: keys.of(key, "evaluate", seed))(state.key)  # worlds hang on clients.key and stay
-    with closing(arm.engine(algorithm, arm.federation, measure(algorithm, arm.federation), 1)) as play:
-        return np.asarray(jax.device_get(play.measure(state._replace(key=fresh)))["measure/returns"], np.float64)
+    with closing(arm.engine(algorithm, arm.federation, evaluation(algorithm, arm.federation), 1)) as play:
+        return np.asarray(jax.device_get(play.evaluate(state._replace(key=fresh)))["measure/returns"], np.float64)
 
 
 def is_exact(it: TrainedArm) -> bool:

@@ -48,12 +48,12 @@ def evaluate(
 def rates(it: TrainedArm, episodes: int, seed: int) -> dict[str, np.ndarray]:
     """Success, score and success by type, each [seeds], measured as the arm is while it trains, but at another address."""
     arm, algorithm, state = it
-    assert arm.measure is not None
+    assert arm.evaluation is not None
     found: list[dict[str, np.ndarray]] = []
-    with closing(arm.engine(algorithm, arm.federation, arm.measure(algorithm, arm.federation), 1)) as play:
+    with closing(arm.engine(algorithm, arm.federation, arm.evaluation(algorithm, arm.federation), 1)) as play:
         for episode in range(episodes):
             fresh = jax.vmap(lambda key, episode=episode: keys.of(key, "evaluate", seed, episode))(state.key)
-            found.append(jax.device_get(play.measure(state._replace(key=fresh))))
+            found.append(jax.device_get(play.evaluate(state._replace(key=fresh))))
     names = [name.removeprefix("measure/") for name in found[0]]
     kept = [*RATES, *sorted(name for name in names if name.startswith("success/"))]
     means = {name: np.mean([np.asarray(row[f"measure/{name}"], np.float64) for row in found], axis=0) for name in kept}

@@ -68,7 +68,7 @@ def meet(it: TrainedArm, client: int) -> tuple[Client, str]:
     who: Client = jax.tree.map(lambda x: x[-1], rows)
     differing = [
         f"{name} {float(np.asarray(values)[-1]):.4g}"
-        for name, values in zip(getattr(rows.world, "_fields", ()), rows.world, strict=False)
+        for name, values in zip(getattr(rows.env_params, "_fields", ()), rows.env_params, strict=False)
         if np.ndim(values) == 1 and np.ptp(np.asarray(values)) > 0
     ]
     return who, ", ".join(differing)
@@ -82,20 +82,20 @@ def act(it: TrainedArm, client: Client, seed: int, steps: int | None) -> Episode
     server = jax.tree.map(lambda x: x[0], it.state.server)
     theta = algorithm.theta_of(algorithm.answer(server), client)
     key = keys.of(it.state.key[0], "play", seed, "client", client.id)
-    horizon = min(environment.limit, steps or environment.limit)
-    if isinstance(environment, Host) and _is_mujoco(client.world):
+    horizon = min(environment.max_episode_steps, steps or environment.max_episode_steps)
+    if isinstance(environment, Host) and _is_mujoco(client.env_params):
         return _act_in_mujoco(environment, it, theta, client, key, horizon)
-    if not isinstance(environment, Environment) or not isinstance(client.world, CartPole | MountainCar):
+    if not isinstance(environment, Environment) or not isinstance(client.env_params, CartPole | MountainCar):
         raise RecipeError(
             "this run's clients have nothing to draw; cart-pole, mountain car, half-cheetah, walker2d, hopper and traffic "
             "can be played, and `fedrl evaluate` tells what the clients earn"
         )
     rolled = jax.jit(sampler(environment, algorithm.policy, horizon=horizon, batch=1))(theta, client, key)
-    seen: Trajectory = jax.tree.map(lambda x: np.asarray(x)[0, : int(rolled.alive.sum())], rolled)
-    poses = np.concatenate([seen.obs, seen.after[-1:]])
-    if isinstance(client.world, CartPole):
-        return Episode(poses, seen.reward, scenes.cart_pole(client.world), SECONDS)
-    return Episode(poses, seen.reward, scenes.mountain_car(client.world), CAR_SECONDS)
+    trajectory: Trajectory = jax.tree.map(lambda x: np.asarray(x)[0, : int(rolled.alive.sum())], rolled)
+    poses = np.concatenate([trajectory.obs, trajectory.after[-1:]])
+    if isinstance(client.env_params, CartPole):
+        return Episode(poses, trajectory.reward, scenes.cart_pole(client.env_params), SECONDS)
+    return Episode(poses, trajectory.reward, scenes.mountain_car(client.env_params), CAR_SECONDS)
 
 
 class Watched:
@@ -124,18 +124,20 @@ class Watched:
 def _act_in_mujoco(environment: Host, it: TrainedArm, theta: Tree, client: Client, key: Any, horizon: int) -> Episode:
     opened: list[Watched] = []
 
-    def open_watched(client_id: int, world: Any, copies: int) -> Simulator:
-        opened.append(Watched(environment.open(client_id, world, copies)))
+    def open_watched(client_id: int, env_params: Any, num_envs: int) -> Simulator:
+        opened.append(Watched(environment.open(client_id, env_params, num_envs)))
         return opened[-1]
 
     watched = environment._replace(open=open_watched)
-    seen = sampler(watched, it.algorithm.policy, horizon=horizon, batch=1)(theta, client, key)
+    trajectory = sampler(watched, it.algorithm.policy, horizon=horizon, batch=1)(theta, client, key)
     (actor,) = opened
     model, seconds = actor.simulator.batch.model, actor.simulator.seconds
     host.close_all()
-    return Episode(np.stack(actor.poses), seen.reward[0, : seen.alive[0].sum()], mujoco_scene.scene(model), seconds)
+    return Episode(
+        np.stack(actor.poses), trajectory.reward[0, : trajectory.alive[0].sum()], mujoco_scene.scene(model), seconds
+    )
 
 
-def _is_mujoco(world: Any) -> bool:
+def _is_mujoco(env_params: Any) -> bool:
     tasks = sys.modules.get("fedrl.environments.control.mujoco_tasks")  # without it there are no such worlds
-    return tasks is not None and isinstance(world, tasks.World)
+    return tasks is not None and isinstance(env_params, tasks.World)

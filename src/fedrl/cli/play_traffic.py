@@ -19,7 +19,7 @@ from fedrl.plots.roads_scene import HUMAN, LEARNING, OWN
 from fedrl.rollouts import host
 from fedrl.rollouts.episodes import Trajectory
 from fedrl.rollouts.shared import meeting
-from fedrl.rollouts.shared_host import Epoch, host_meeting
+from fedrl.rollouts.shared_host import ReplayState, host_meeting
 from fedrl.trees import Tree
 from fedrl.types import Client
 
@@ -53,7 +53,7 @@ def act(it: TrainedArm, client: int, seed: int, steps: int | None) -> Episode | 
     theta = jax.vmap(lambda one: it.algorithm.theta_of(answer, one))(clients)
     if isinstance(federation.environment, Host):
         drive = _in_sumo(it, theta, clients, key, client, steps)
-    elif isinstance(clients.world, figure_eight.FigureEight):
+    elif isinstance(clients.env_params, figure_eight.FigureEight):
         drive = _in_arrays(it, theta, clients, key, client, steps)
     else:
         return None
@@ -69,52 +69,53 @@ def _in_arrays(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: i
     environment, policy = it.arm.federation.environment, it.algorithm.policy
     assert isinstance(environment, Environment)
 
-    def observe(world: Any, state: figure_eight.State) -> Sight:
+    def observe(env_params: Any, state: figure_eight.State) -> Sight:
         road = (state.traffic.position, state.traffic.speed)
         return Sight(
-            environment.observe(world, state), *(jnp.broadcast_to(x, (environment.agents, x.size)) for x in road)
+            environment.observe(env_params, state), *(jnp.broadcast_to(x, (environment.agents, x.size)) for x in road)
         )
 
     meet = meeting(
         environment._replace(observe=observe),
         policy._replace(sample=lambda acting, sight, noise: policy.sample(acting, sight.own, noise)),
-        horizon=min(environment.limit, steps or USUAL),
+        horizon=min(environment.max_episode_steps, steps or USUAL),
         batch=1,
     )
-    stack = jax.jit(meet.act)(theta, clients, meet.begin(_first(clients.world), key), key)[0]
-    seen = _first_epoch(stack, client)
+    stack = jax.jit(meet.act)(theta, clients, meet.begin(_first(clients.env_params), key), key)[0]
+    trajectory = _first_epoch(stack, client)
     position, speed = (
-        np.concatenate([before, after[-1:]]) for before, after in zip(seen.obs[1:], seen.after[1:], strict=True)
+        np.concatenate([before, after[-1:]])
+        for before, after in zip(trajectory.obs[1:], trajectory.after[1:], strict=True)
     )
     began = np.asarray(stack.obs.own)[:, 0, 0, :1] * ROUND  # where each agent's vehicle was
     learning = np.abs(began - position[0]).argmin(axis=1)
     who = np.full(position.shape, HUMAN)
     who[:, learning], who[:, learning[client]] = LEARNING, OWN
     vehicles = np.concatenate([figure_eight_road.placed(position), who[..., None]], axis=-1)
-    return Drive(figure_eight_road.lanes(), vehicles, speed.mean(axis=1), seen.reward, SECONDS)
+    return Drive(figure_eight_road.lanes(), vehicles, speed.mean(axis=1), trajectory.reward, SECONDS)
 
 
 def _in_sumo(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: int, steps: int | None) -> Drive | None:
     environment = it.arm.federation.environment
     assert isinstance(environment, Host)
-    stage: Any = environment.open(0, _first(jax.tree.map(np.asarray, clients.world)), 1)
+    stage: Any = environment.open(0, _first(jax.tree.map(np.asarray, clients.env_params)), 1)
     try:
         lanes, seconds = list(stage.call(0, "lanes").values()), stage.call(0, "dt")
     except AttributeError:  # an environment that has no roads
         stage.close()
         return None
     watched = Watched(stage, client)
-    horizon = min(environment.limit, steps or USUAL)
+    horizon = min(environment.max_episode_steps, steps or USUAL)
     meet = host_meeting(environment._replace(open=lambda *_: watched), it.algorithm.policy, horizon=horizon, batch=1)
-    stack, _ = meet.act(theta, clients, meet.begin(_first(clients.world), key), key)
+    stack, _ = meet.act(theta, clients, meet.begin(_first(clients.env_params), key), key)
     host.close_all()
-    seen = _first_epoch(stack, client)
-    states = len(seen.reward) + 1
+    trajectory = _first_epoch(stack, client)
+    states = len(trajectory.reward) + 1
     most = max(map(len, watched.roads[:states]))
     vehicles = np.full((states, most, 4), np.nan)
     for t, road in enumerate(watched.roads[:states]):
         vehicles[t, : len(road)] = road
-    return Drive(lanes, vehicles, np.array(watched.speeds[:states]), seen.reward, seconds)
+    return Drive(lanes, vehicles, np.array(watched.speeds[:states]), trajectory.reward, seconds)
 
 
 class Watched:
@@ -125,7 +126,7 @@ class Watched:
         self.roads: list[list[tuple[float, float, float, int]]] = []
         self.speeds: list[float] = []
 
-    def at(self, epoch: Epoch) -> np.ndarray:
+    def at(self, epoch: ReplayState) -> np.ndarray:
         return self._seen(self.stage.at(epoch))
 
     def step(
@@ -136,7 +137,7 @@ class Watched:
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         return self.stage.reset(rows, seeds)
 
-    def where(self) -> Epoch:
+    def where(self) -> ReplayState:
         return self.stage.where()
 
     def close(self) -> None:
@@ -157,10 +158,10 @@ class Watched:
 
 def _first_epoch(stack: Trajectory, client: int) -> Trajectory:
     """What one client saw of it."""
-    seen: Trajectory = jax.tree.map(lambda x: np.asarray(x)[client, 0], stack)
-    count = int(np.argmax(seen.done | seen.cut)) + 1
-    return jax.tree.map(lambda x: x[:count], seen)
+    trajectory: Trajectory = jax.tree.map(lambda x: np.asarray(x)[client, 0], stack)
+    count = int(np.argmax(trajectory.terminated | trajectory.truncated)) + 1
+    return jax.tree.map(lambda x: x[:count], trajectory)
 
 
-def _first(worlds: Tree) -> Tree:
-    return jax.tree.map(lambda x: x[0], worlds)
+def _first(env_params: Tree) -> Tree:
+    return jax.tree.map(lambda x: x[0], env_params)

@@ -58,8 +58,8 @@ def carry_out(request: Request, *, as_json: bool) -> int:
         else:
             with folders.claim(path, order.plain(), request.resume) as folder:
                 announce(console, order, path)
-                with progress.shown(console, arms, order.seeds) as watch:
-                    experiment.run(order, folder, engine=engine, watch=watch, warn=warn, faults=rule)
+                with progress.shown(console, arms, order.seeds) as callback:
+                    experiment.run(order, folder, engine=engine, callback=callback, warn=warn, faults=rule)
     except KeyboardInterrupt:
         command = resume_command(path, request.engine, order, request.faults)
         output.say(output.screen(stderr=True), f"Stopped; nothing is lost. Go on with: {command}")

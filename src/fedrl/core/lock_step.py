@@ -35,7 +35,7 @@ class CohortLoops(NamedTuple):
 
 
 def needed(exchange: Exchange) -> bool:
-    return exchange.mix is not None or exchange.local.together
+    return exchange.mix is not None or exchange.local.shared_env
 
 
 def lock_step(exchange: Exchange, loops: CohortLoops) -> Callable[[WorkRequest], ExchangeResult]:
@@ -116,7 +116,7 @@ def _acting(exchange: Exchange, loops: CohortLoops) -> Act:
     All clients act at once where they share an environment, else one by one.
     """
     update = exchange.local
-    if update.together:
+    if update.shared_env:
         sample = loops.whole(update.sample) if update.traced else update.sample
         return lambda local, clients, shared_state, key, y, sound: (
             *sample(local, clients, shared_state, keys.of(key, "scene", y)),

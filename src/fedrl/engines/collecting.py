@@ -13,7 +13,7 @@ from fedrl.core.admission import ExchangeResult
 from fedrl.core.client import WorkResult
 from fedrl.core.round import Executor, WorkRequest
 from fedrl.engines.fault_log import Tell
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.faults import ClientFault, Faults, Why
 from fedrl.types import Exchange
 
@@ -70,7 +70,7 @@ def collect(
 
 def raised(error: Exception, client: int, exchange: str) -> ClientFault:
     """The fault of a client in whose work `error` came up."""
-    if not isinstance(error, WorldError):  # these name the client themselves
+    if not isinstance(error, EnvironmentFailed):  # these name the client themselves
         error.add_note(f"client {client}, exchange {exchange!r}")
     return ClientFault(Why.RAISED, error)
 
@@ -90,7 +90,7 @@ def _fitting(exchange: str, client: int, answer: WorkResult, expected: WorkResul
 
 def _misshapen(exchange: str, client: int, came: str, wanted: str) -> ClientFault:
     text = f"client {client}, exchange {exchange!r}: sent {came}, expected {wanted}; it must run the server's code"
-    return ClientFault(Why.SHAPE, WorldError(text))
+    return ClientFault(Why.SHAPE, EnvironmentFailed(text))
 
 
 def _stack(*leaves: Any) -> Any:

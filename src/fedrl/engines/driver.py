@@ -39,13 +39,18 @@ def driven(make_executor: MakeExecutor) -> Engine:
     """The engine whose clients' work is done by what `make_executor` returns for a run's exchanges."""
 
     def build(
-        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, faults: Faults = STOP, /
+        algorithm: Algorithm,
+        federation: Federation,
+        evaluation: Exchange,
+        eval_every: int = 1,
+        faults: Faults = STOP,
+        /,
     ) -> Play:
-        run = _Run(algorithm, federation, measure, every, faults, make_executor)
+        run = _Run(algorithm, federation, evaluation, eval_every, faults, make_executor)
         return Play(
             init=run.init,
             advance=run.advance,
-            measure=run.measure,
+            evaluate=run.evaluate,
             most=MOST_ROUNDS,
             close=run.executor.close,
             explain=run.fault_log.explain,
@@ -61,13 +66,13 @@ class _Run:
         self,
         algorithm: Algorithm,
         federation: Federation,
-        measure: Exchange,
-        every: int,
+        evaluation: Exchange,
+        eval_every: int,
         faults: Faults,
         make_executor: MakeExecutor,
     ):
-        self.algorithm, self.evaluation, self.every, self.faults = algorithm, measure, every, faults
-        exchanges = (*algorithm.opening, *algorithm.exchanges, measure)
+        self.algorithm, self.evaluation, self.eval_every, self.faults = algorithm, evaluation, eval_every, faults
+        exchanges = (*algorithm.opening, *algorithm.exchanges, evaluation)
         shared = federation.shared()
         self.fault_log = FaultLog()
         self.executor = make_executor(exchanges, faults, self.fault_log.tell)
@@ -105,7 +110,7 @@ class _Run:
     def _one_round(self, states: list[State], number: int) -> tuple[list[State], list[Metrics]]:
         self.fault_log.round = number + 1
         states, metrics = play(self.algorithm.exchanges, self.player, states, "round", number)
-        if (number + 1) % self.every == 0:
+        if (number + 1) % self.eval_every == 0:
             measured = play((self.evaluation,), self.player, states)[1]
         else:
             if self.blank is None:  # the same for all rounds and seeds, and tracing it takes time
@@ -113,5 +118,5 @@ class _Run:
             measured = [self.blank] * len(states)
         return states, [one | other for one, other in zip(metrics, measured, strict=True)]
 
-    def measure(self, state: State) -> Metrics:
+    def evaluate(self, state: State) -> Metrics:
         return stacked(play((self.evaluation,), self.player, unstacked(state))[1])

@@ -16,7 +16,7 @@ from fedrl.types import Algorithm, Exchange, Metrics
 class Play(NamedTuple):
     init: Callable[[Sequence[int]], tuple[State, Metrics]]  # seeds -> state, metrics of the opening [seeds]
     advance: Callable[[State, int, int], tuple[State, Metrics]]  # state, first round, rounds -> metrics [seeds, rounds]
-    measure: Callable[[State], Metrics]  # -> [seeds]
+    evaluate: Callable[[State], Metrics]  # -> [seeds]
     most: int  # rounds that one call of `advance` may be asked for
     close: Callable[[], None] = lambda: None  # the run is over: release simulators and the like
     kind: str = "exact"  # the same bytes as all exact engines; "vmap" is compared by tolerance
@@ -26,14 +26,14 @@ class Play(NamedTuple):
 
 
 class Engine(Protocol):
-    """Plays `algorithm` on `federation`; `measure` is an exchange too, played every `every` rounds."""
+    """Plays `algorithm` on `federation`; `evaluation` is an exchange too, played every `eval_every` rounds."""
 
     def __call__(
         self,
         algorithm: Algorithm,
         federation: Federation,
-        measure: Exchange,
-        every: int = 1,
+        evaluation: Exchange,
+        eval_every: int = 1,
         faults: Faults = STOP,
         /,
     ) -> Play: ...

@@ -45,17 +45,22 @@ def fused(over: str = "map", *, lanes: int = 640) -> Engine:
     cache.enable()
 
     def build(
-        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, faults: Faults = STOP, /
+        algorithm: Algorithm,
+        federation: Federation,
+        evaluation: Exchange,
+        eval_every: int = 1,
+        faults: Faults = STOP,
+        /,
     ) -> Play:
         refuse_deadline("the fused program", faults)
-        if not all(e.local.traced for e in (*algorithm.opening, *algorithm.exchanges, measure)):
+        if not all(e.local.traced for e in (*algorithm.opening, *algorithm.exchanges, evaluation)):
             raise ValueError(
                 "this federation's simulators cannot be compiled into one program; "
                 "use engine=processes() (fedrl.engines.processes), or ray() for several machines"
             )
-        cohort = max(_cohort_size(e, algorithm) for e in (*algorithm.exchanges, measure))
+        cohort = max(_cohort_size(e, algorithm) for e in (*algorithm.exchanges, evaluation))
         in_parts, each = _in_parts(max(1, lanes // cohort)), _each(over, lanes)
-        program = _Program(algorithm, federation, measure, every, faults, each)
+        program = _Program(algorithm, federation, evaluation, eval_every, faults, each)
         return _compiled(program, federation.shared(), in_parts, each)._replace(
             kind="exact" if over == "map" else "vmap"
         )
@@ -75,8 +80,8 @@ def _compiled(program: "_Program", shared: Tree, in_parts: Callable, each: Each)
         return each(lambda state: program.rounds(shared, state, first, rounds), states)
 
     @in_parts
-    def measure(shared: Tree, states: State) -> Metrics:
-        return each(lambda state: program.measure(program.player(shared), state), states)
+    def evaluate(shared: Tree, states: State) -> Metrics:
+        return each(lambda state: program.evaluate(program.player(shared), state), states)
 
     def advance_some(state: State, first: int, rounds: int) -> tuple[State, Metrics]:
         state, metrics = advance(shared, state, jnp.int32(first), jnp.int32(rounds))
@@ -85,7 +90,7 @@ def _compiled(program: "_Program", shared: Tree, in_parts: Callable, each: Each)
     return Play(
         init=lambda seeds: init(shared, jnp.asarray(seeds, jnp.uint32)),
         advance=advance_some,
-        measure=lambda state: measure(shared, state),
+        evaluate=lambda state: evaluate(shared, state),
         most=MOST_ROUNDS,
     )
 
@@ -97,13 +102,13 @@ class _Program:
         self,
         algorithm: Algorithm,
         federation: Federation,
-        measure: Exchange,
-        every: int,
+        evaluation: Exchange,
+        eval_every: int,
         faults: Faults,
         each: Each,
     ):
-        self.algorithm, self.federation, self.evaluation = algorithm, federation, measure
-        self.every, self.faults, self.each = every, faults, each
+        self.algorithm, self.federation, self.evaluation = algorithm, federation, evaluation
+        self.eval_every, self.faults, self.each = eval_every, faults, each
 
     def player(self, shared: Tree) -> Player:
         rows = partial(self.federation.rows, shared)
@@ -127,7 +132,7 @@ class _Program:
         (state,), (metrics,) = play(self.algorithm.opening, self.player(shared), [state], "opening")
         return state, metrics
 
-    def measure(self, player: Player, state: State) -> Metrics:
+    def evaluate(self, player: Player, state: State) -> Metrics:
         return play((self.evaluation,), player, [state])[1][0]
 
     def rounds(self, shared: Tree, state: State, first: Array, rounds: Array) -> tuple[State, Metrics]:
@@ -145,8 +150,8 @@ class _Program:
     def _one_round(self, player: Player, state: State, number: Array) -> tuple[State, Metrics]:
         (state,), (metrics,) = play(self.algorithm.exchanges, player, [state], "round", number)
         blank = unmeasured(shapes.of_metrics((self.evaluation,), player.halves, state))
-        due = (number + 1) % self.every == 0
-        measured = jax.lax.cond(due, lambda s: self.measure(player, s), lambda s: blank, state)
+        due = (number + 1) % self.eval_every == 0
+        measured = jax.lax.cond(due, lambda s: self.evaluate(player, s), lambda s: blank, state)
         return state, metrics | measured
 
 

@@ -17,7 +17,7 @@ from fedrl.core.lock_step import CohortLoops
 from fedrl.core.round import Executor, WorkRequest
 from fedrl.engines.collecting import raised
 from fedrl.engines.fault_log import Tell
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.faults import ClientFault, Faults
 from fedrl.trees import Tree, stacked, unstacked
 from fedrl.types import Exchange
@@ -67,10 +67,12 @@ class _Acting:
             rows = [self._one(function, common, row, i) if going[i] else None for i, row in enumerate(unstacked(stack))]
             came = next((row for row in rows if row is not None), None)
             if came is None and self.blank is None:
-                raise next((fault.error for fault in self.failed.values()), WorldError("there is no client to ask"))
+                raise next(
+                    (fault.error for fault in self.failed.values()), EnvironmentFailed("there is no client to ask")
+                )
             self.blank = self.blank if came is None else jax.tree.map(np.zeros_like, came)
-            seen = stacked([self.blank if row is None else row for row in rows])
-            return seen, jnp.asarray([row is not None for row in rows])
+            trajectory = stacked([self.blank if row is None else row for row in rows])
+            return trajectory, jnp.asarray([row is not None for row in rows])
 
         return each
 

@@ -23,9 +23,9 @@ from fedrl.engines import cache, wire
 from fedrl.engines.client_work import ClientWork, client_work
 from fedrl.engines.clock import Clock
 from fedrl.environments.checks import Notice
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.rollouts import host
-from fedrl.rollouts.compiling import Compiled, Watch
+from fedrl.rollouts.compiling import Callback, Compiled
 from fedrl.types import Exchange
 
 READY = b"ready"
@@ -69,7 +69,7 @@ class Worker:
         self.clock = Clock()
         self.warnings: list[str] = []
         Notice.tell = self.warnings.append
-        Watch.turn = lambda held: self.turn(held=held)
+        Callback.turn = lambda held: self.turn(held=held)
 
     def turn(self, *, held: bool) -> None:
         """Hold the clock, or let it go on."""
@@ -126,7 +126,7 @@ class Worker:
 
 
 def _report(error: Exception, client: int, exchange: str) -> dict[str, Any]:
-    if isinstance(error, WorldError):
+    if isinstance(error, EnvironmentFailed):
         return {"error": str(error), "kind": type(error).__name__}
     return {"error": f"client {client}, exchange {exchange!r}: {_described(error)}"}
 

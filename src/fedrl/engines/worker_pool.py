@@ -21,11 +21,11 @@ from fedrl.engines.driver import ClientExecutor
 from fedrl.engines.fault_log import Tell
 from fedrl.engines.placement import settled
 from fedrl.engines.tasks import Task, WorkItem, code_of, tasks
-from fedrl.environments.errors import Diverged, WorldError
+from fedrl.environments.errors import EnvironmentFailed, TrainingDiverged
 from fedrl.faults import ClientFault, Faults, Why
 from fedrl.types import Exchange
 
-KINDS = {kind.__name__: kind for kind in (WorldError, Diverged)}
+KINDS = {kind.__name__: kind for kind in (EnvironmentFailed, TrainingDiverged)}
 MOST_DEATHS = 3  # of workers, in a row, at the work of one client
 
 _runs = itertools.count()
@@ -183,7 +183,7 @@ def _read(items: list[WorkItem], answer: Any, warn: Callable[[str], None]) -> di
 def _late(item: WorkItem, exchange: str, deadline: float | None) -> ClientFault:
     return ClientFault(
         Why.LATE,
-        WorldError(
+        EnvironmentFailed(
             f"client {item.client}, exchange {exchange!r}: no answer within the deadline of {deadline:g} s; look for a "
             "step that hangs, allow more time, or leave such clients out: faults=leave_out(deadline=…)"
         ),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrl.environments.errors import WorldError, check_finite
+from fedrl.environments.errors import EnvironmentFailed, check_finite
 from fedrl.environments.spaces import Description, bounds
 
 HUGE = 1e9  # rewards beyond this size are most likely a mistake; no critic learns from them as they are
@@ -50,7 +50,7 @@ def check_observations(fault: Fault, client_id: int, copies: Sequence[int], call
     if not fault(values):
         return
     copy, said = next((copy, said) for copy, value in zip(copies, values, strict=True) if (said := fault([value])))
-    raise WorldError(
+    raise EnvironmentFailed(
         f"client {client_id}, copy {copy}: the observation of {call} is {said}; "
         "fix the environment or its observation_space, or leave the client out"
     )
@@ -61,7 +61,7 @@ def reward_number(client_id: int, copy: int, value: Any) -> float:
     number = value.item() if getattr(value, "shape", None) == () else value
     if isinstance(number, float | int) and not (isinstance(number, int) and abs(number) > LARGEST):
         return float(number)
-    raise WorldError(
+    raise EnvironmentFailed(
         f"client {client_id}, copy {copy}: reward is {_shown(value)}, wanted one number; "
         "let step return float(...), or leave the client out"
     )
@@ -71,7 +71,7 @@ def flag(client_id: int, copy: int, name: str, value: Any) -> bool:
     """`terminated` or `truncated` as a bool; 0 and 1 are refused, as Gymnasium's interface says."""
     if isinstance(value, FLAGS) or (getattr(value, "shape", None) == () and value.dtype == bool):
         return bool(value)
-    raise WorldError(
+    raise EnvironmentFailed(
         f"client {client_id}, copy {copy}: {name} is {_shown(value)}, wanted True or False; "
         f"let step return bool({name}), or leave the client out"
     )
@@ -82,7 +82,7 @@ def answer_of(client_id: int, call: str, answer: Any, wanted: tuple[str, ...]) -
     if isinstance(answer, tuple) and len(answer) == len(wanted):
         return answer
     came = f"{len(answer)} values" if isinstance(answer, tuple) else _shown(answer)
-    raise WorldError(f"client {client_id}: {call} returned {came}, wanted ({', '.join(wanted)}); {NEXT_MOVE}")
+    raise EnvironmentFailed(f"client {client_id}: {call} returned {came}, wanted ({', '.join(wanted)}); {NEXT_MOVE}")
 
 
 def check_finite_rows(

@@ -6,18 +6,18 @@ import jax
 import numpy as np
 
 
-class WorldError(ValueError):
+class EnvironmentFailed(ValueError):
     """A client's environment could not be made, stepped or believed."""
 
 
-class Diverged(WorldError):
+class TrainingDiverged(EnvironmentFailed):
     """A policy whose parameters are no longer numbers was asked to act."""
 
 
 def check_parameters(client_id: int, theta: Any) -> None:
     """Refuse to act with parameters that are not finite."""
     if not all(np.isfinite(x).all() for x in jax.tree.leaves(theta)):
-        raise Diverged(
+        raise TrainingDiverged(
             f"client {client_id}: the policy's parameters are no longer finite; take smaller steps or clip the gradient"
         )
 
@@ -29,7 +29,7 @@ def check_finite(client_id: int, observations: np.ndarray, rewards: np.ndarray |
             continue
         finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
         copy = int(np.argmin(finite))
-        raise WorldError(
+        raise EnvironmentFailed(
             f"client {client_id}, copy {copy}: {what} {np.array2string(values[copy], precision=4, threshold=8)} "
             "is not finite; mend the environment, bound its actions or leave the client out"
         )

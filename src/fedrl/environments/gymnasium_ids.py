@@ -6,7 +6,7 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.envs.registration import load_env_creator
 
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 
 
 def maker(name: str) -> Callable[[int], gym.Env]:
@@ -16,7 +16,7 @@ def maker(name: str) -> Callable[[int], gym.Env]:
         try:
             return gym.make(name)
         except gym.error.Error as error:
-            raise WorldError(
+            raise EnvironmentFailed(
                 f'Gymnasium cannot make "{name}": {error}; gymnasium.registry lists the ids, and a function '
                 "make_env(client_id) may make any other environment"
             ) from error

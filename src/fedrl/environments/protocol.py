@@ -46,8 +46,10 @@ def element(space: Space) -> tuple[tuple[int, ...], type]:
 class Step(NamedTuple):
     state: Any
     reward: Array
-    done: Array  # the task is over: nothing is earned after this
-    cut: Array | np.ndarray = np.zeros((), bool)  # out of time: the episode stops here, though more could be earned
+    terminated: Array  # the task is over: nothing is earned after this
+    truncated: Array | np.ndarray = np.zeros(
+        (), bool
+    )  # out of time: the episode stops here, though more could be earned
 
 
 class Environment(NamedTuple):
@@ -59,15 +61,15 @@ class Environment(NamedTuple):
     observations: Discrete | Box
     actions: Space
     gamma: float
-    limit: int = 0  # the most steps an episode of any world may take; 0: it ends by discounting only
+    max_episode_steps: int = 0  # the most steps an episode of any world may take; 0: it ends by discounting only
     agents: int = (
         0  # 0: a client has a world to itself. m: m clients meet in one, and observations, actions and rewards
     )
-    #                  have a leading axis of m, while `done` and `cut` are of the world; `observations`, `actions` are one's
+    #                  have a leading axis of m, while `terminated` and `truncated` are of the world; `observations`, `actions` are one's
 
 
 class Simulator(Protocol):
-    """`copies` instances of one client's environment, stepped together. Arrays are NumPy, one row a copy."""
+    """`num_envs` instances of one client's environment, stepped together. Arrays are NumPy, one row a copy."""
 
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """Begin new episodes in the copies `rows`, each from its own seed (uint64); their observations [rows, ...]."""
@@ -92,7 +94,7 @@ class Host(NamedTuple):
     observations: Discrete | Box
     actions: Space
     gamma: float
-    limit: int = 0
+    max_episode_steps: int = 0
     agents: int = 0  # as of an Environment
     native_observations: dict[str, Any] | None = None  # what the simulator itself says and takes, where that is known:
     native_actions: dict[str, Any] | None = None  # descriptions as in `spaces`, the same for every client

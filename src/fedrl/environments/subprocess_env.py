@@ -30,15 +30,15 @@ DEADLINE = 600.0  # seconds that a call may take
 STARTING = 120.0  # seconds that the process may take to start and to make its environment, whatever the deadline
 
 
-class Gone(RuntimeError):
+class EnvProcessDied(RuntimeError):
     """The environment's process has died: killed, or out of memory. Its epoch is lost, but can be repeated elsewhere."""
 
 
-class Late(Gone):
+class Late(EnvProcessDied):
     """The environment did not answer by the deadline, so its process was killed."""
 
 
-class Apart(ParallelEnv[str, np.ndarray, np.ndarray]):
+class SubprocessEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
     """What `make()` makes, elsewhere: `Apart(FigureEight)`, `Apart(partial(Merge, warm_up=0))`, a function of your script.
 
     `call` reaches its other methods and attributes. `ask` and `answer` are the two halves of a call, for whoever wants
@@ -83,7 +83,7 @@ class Apart(ParallelEnv[str, np.ndarray, np.ndarray]):
             word = self._line.recv_bytes()
         except (EOFError, OSError) as error:
             self.close()
-            raise Gone(
+            raise EnvProcessDied(
                 f"the environment's own process is gone (exit code {self._process.returncode}): make a new one"
             ) from error
         except BaseException:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from fedrl.engines.engine import Engine
-from fedrl.environments.errors import Diverged
-from fedrl.evaluation import usual
+from fedrl.environments.errors import TrainingDiverged
+from fedrl.evaluation import default_evaluation
 from fedrl.experiments import find, outcomes
 from fedrl.experiments.orders import Order
 from fedrl.experiments.recipe import Arm, Claim, RecipeError
@@ -21,18 +21,20 @@ from fedrl.records.rows import Row, lost
 from fedrl.records.tensors import save_tree, write_atomically
 from fedrl.training import train
 
-Watch = Callable[[str, Row, int], None]  # (arm, newest row, rounds of this arm)
+Callback = Callable[[str, Row, int], None]  # (arm, newest row, rounds of this arm)
 
 
 def check(order: Order, engine: Engine | None = None, faults: Faults = STOP) -> list[str]:
     """The names of the arms, after a look for all that can be found wrong before the first round: a ValueError."""
     arms = find.recipe(order.recipe).build(order.config)
     for name, arm in arms.items():
-        if arm.rounds < 1 or arm.every < 1:
-            raise RecipeError(f"{name} wants at least 1 round, got {arm.rounds} (measured every {arm.every}); raise it")
+        if arm.rounds < 1 or arm.eval_every < 1:
+            raise RecipeError(
+                f"{name} wants at least 1 round, got {arm.rounds} (measured every {arm.eval_every}); raise it"
+            )
         algorithm = arm.method(arm.federation)
-        look = (arm.measure or usual(arm.federation))(algorithm, arm.federation)
-        (engine or arm.engine)(algorithm, arm.federation, look, arm.every, faults).close()
+        look = (arm.evaluation or default_evaluation(arm.federation))(algorithm, arm.federation)
+        (engine or arm.engine)(algorithm, arm.federation, look, arm.eval_every, faults).close()
     return list(arms)
 
 
@@ -42,7 +44,7 @@ def run(
     *,
     engine: Engine | None = None,
     of_arm: Callable[[str], Engine] | None = None,
-    watch: Watch | None = None,
+    callback: Callback | None = None,
     warn: Callable[[str], None],
     faults: Faults = STOP,
 ) -> None:
@@ -64,14 +66,14 @@ def run(
                 seeds=order.seeds,
                 out=place,
                 engine=of_arm(name) if of_arm else engine or arm.engine,
-                measure=arm.measure,
-                every=arm.every,
-                keep=arm.keep,
-                watch=partial(watch, name) if watch else None,
+                evaluation=arm.evaluation,
+                eval_every=arm.eval_every,
+                snapshot=arm.snapshot,
+                callback=partial(callback, name) if callback else None,
                 warn=warn,
                 faults=faults,
             )
-        except Diverged as error:
+        except TrainingDiverged as error:
             warn(f"{name} diverged ({error}); claims about it stay undecided")
             _give_up(place, arm, order.seeds)
     conclude(order, folder.path)

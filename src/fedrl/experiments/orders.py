@@ -36,8 +36,8 @@ def order(
 ) -> Order:
     recipe = find.recipe(name)
     config = configure(recipe, paper=paper, overrides=overrides or {}, name=name)
-    usual = recipe.paper_seeds if paper and recipe.paper_seeds is not None else recipe.seeds
-    wanted = usual if seeds is None else seeds
+    default_evaluation = recipe.paper_seeds if paper and recipe.paper_seeds is not None else recipe.seeds
+    wanted = default_evaluation if seeds is None else seeds
     if wanted < 1:
         raise RecipeError(f"seeds wants a whole number of at least 1, got {wanted}; try --seeds {recipe.seeds}")
     if not 0 <= seed <= MOST_SEED - wanted:

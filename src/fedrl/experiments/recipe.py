@@ -20,11 +20,11 @@ import numpy as np
 
 from fedrl.algorithms.federated import Method
 from fedrl.engines.engine import Engine
-from fedrl.evaluation import Measure
+from fedrl.evaluation import Evaluation
 from fedrl.federations.federation import Federation
 from fedrl.records import log
 from fedrl.records.rows import Row
-from fedrl.training import Keep
+from fedrl.training import Snapshot
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -37,9 +37,9 @@ class Arm(NamedTuple):
     federation: Federation
     rounds: int
     engine: Engine
-    measure: Measure | None = None
-    every: int = 1
-    keep: Keep | None = None
+    evaluation: Evaluation | None = None
+    eval_every: int = 1
+    snapshot: Snapshot | None = None
 
 
 class Outcome(NamedTuple):

@@ -32,20 +32,20 @@ class Profile(NamedTuple):
 @checked_names
 @dataclass(frozen=True)
 class Federation:
-    """`worlds` is a stack of parameters with a leading client axis (the same for every seed), or a function
+    """`env_params` is a stack of parameters with a leading client axis (the same for every seed), or a function
     `(key, client_id, *settings) -> world` (each seed draws its own; `clients` says how many).
 
     `settings` are numbers the drawn worlds depend on; federations that differ only in them share one compiled program.
     """
 
     environment: Environment | Host
-    worlds: Tree | Callable[[Key, Array], Tree]
+    env_params: Tree | Callable[[Key, Array], Tree]
     clients: int | None = None
     weight: Array | None = None  # [count] q, need not be normalised; None: all alike
     settings: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.worlds, Environment | Host):
+        if isinstance(self.env_params, Environment | Host):
             raise TypeError("Federation(): environment and worlds are swapped; write Federation(environment, worlds)")
         if not hasattr(self.environment, "gamma"):
             raise TypeError(
@@ -54,13 +54,13 @@ class Federation:
             )
         if not isinstance(self.clients, int | np.integer | None) or isinstance(self.clients, bool):
             raise TypeError(f"clients wants a whole number, got {self.clients!r:.60}; write clients=20")
-        refuse_uncalled(self.worlds)
-        if callable(self.worlds):
+        refuse_uncalled(self.env_params)
+        if callable(self.env_params):
             if self.clients is None or self.clients < 1:
                 raise ValueError(
                     f"worlds is a function, so say how many clients there are: clients=20, got {self.clients}"
                 )
-            self._check_drawn(self.worlds)
+            self._check_drawn(self.env_params)
         else:
             self._check_stack()
         if self.weight is not None:
@@ -72,35 +72,35 @@ class Federation:
                     f"weight wants {self.count} positive numbers, all finite, one a client, got {came}; mend it"
                 )
 
-    def _check_drawn(self, worlds: Callable) -> None:
+    def _check_drawn(self, draw: Callable) -> None:
         try:
-            inspect.signature(worlds).bind("key", "client_id", *self.settings)
+            inspect.signature(draw).bind("key", "client_id", *self.settings)
         except TypeError as error:
             raise TypeError(
                 f"worlds is called as worlds(key, client_id{', *settings' * bool(self.settings)}), but {error}; "
                 "write a function that takes these"
             ) from error
-        world = jax.eval_shape(self.example)
-        check_kind(self.environment, world)
-        if isinstance(world, finite.MDP):
-            check_drawn(world)
-            finite.check_sizes(self.environment, world)
+        env_params = jax.eval_shape(self.example)
+        check_kind(self.environment, env_params)
+        if isinstance(env_params, finite.MDP):
+            check_drawn(env_params)
+            finite.check_sizes(self.environment, env_params)
 
     def _check_stack(self) -> None:
         """Worlds given as arrays. Of finite MDPs these may be lists, and the clients' MDPs may come one by one."""
-        if isinstance(self.worlds, finite.MDP) or _are_mdps(self.worlds):
-            stack = finite.check(finite.as_stack(self.worlds))
+        if isinstance(self.env_params, finite.MDP) or _are_mdps(self.env_params):
+            stack = finite.check(finite.as_stack(self.env_params))
             check_kind(self.environment, stack)
             finite.check_sizes(self.environment, stack)
             warn_of_sizes(np.asarray(stack.reward))
-            object.__setattr__(self, "worlds", stack)
-        elif self.worlds is not None:
-            check_kind(self.environment, self.worlds)
-        sizes = {np.shape(x)[0] if np.ndim(x) else 0 for x in jax.tree.leaves(self.worlds)}
+            object.__setattr__(self, "env_params", stack)
+        elif self.env_params is not None:
+            check_kind(self.environment, self.env_params)
+        sizes = {np.shape(x)[0] if np.ndim(x) else 0 for x in jax.tree.leaves(self.env_params)}
         if not sizes:
             raise TypeError(
                 f"worlds wants arrays with a leading client axis, or a function (key, client_id) -> world, "
-                f"got {self.worlds!r:.60}"
+                f"got {self.env_params!r:.60}"
             )
         if len(sizes) != 1 or 0 in sizes or self.clients not in (None, *sizes):
             raise ValueError(
@@ -110,42 +110,42 @@ class Federation:
 
     @property
     def count(self) -> int:
-        return self.clients or int(np.shape(jax.tree.leaves(self.worlds)[0])[0])
+        return self.clients or int(np.shape(jax.tree.leaves(self.env_params)[0])[0])
 
     @property
     def drawn(self) -> bool:
-        return callable(self.worlds)
+        return callable(self.env_params)
 
     def shared(self) -> Tree:
         """What every seed has in common, as an argument of the compiled program."""
-        return jax.tree.map(jnp.asarray, self.settings if self.drawn else self.worlds)
+        return jax.tree.map(jnp.asarray, self.settings if self.drawn else self.env_params)
 
     def enrol(self, shared: Tree, key: Key, algorithm: Algorithm) -> Clients:
         """The clients of the seed `key`, with what they start with."""
         ids = jnp.arange(self.count, dtype=jnp.int32)
         world_key = keys.of(key, "worlds")
-        worlds = self.draw(shared, world_key, ids) if self.drawn and self.count <= HELD else ()
+        env_params = self.draw(shared, world_key, ids) if self.drawn and self.count <= HELD else ()
         kept = jax.eval_shape(algorithm.memory, jnp.int32(0), key)
         stack = jax.vmap(lambda i: algorithm.memory(i, key))(ids) if jax.tree.leaves(kept) else kept
         names = [exchange.name for exchange in (*algorithm.opening, *algorithm.exchanges)]
-        clients = Clients(world_key, worlds, stack, {name: jnp.zeros(ids.shape, jnp.int32) for name in names})
-        first = trees.take(self.rows(shared, clients, ids[:1]).world, jnp.int32(0))
-        return clients._replace(shared_state=algorithm.scene(first, keys.of(key, "scene")))
+        clients = Clients(world_key, env_params, stack, {name: jnp.zeros(ids.shape, jnp.int32) for name in names})
+        first = trees.take(self.rows(shared, clients, ids[:1]).env_params, jnp.int32(0))
+        return clients._replace(shared_state=algorithm.init_shared_state(first, keys.of(key, "scene")))
 
     def draw(self, settings: Tree, world_key: Key, ids: Array) -> Tree:
-        assert callable(self.worlds)
-        world = self.worlds
-        return jax.vmap(lambda i: world(world_key, i, *settings))(ids)
+        assert callable(self.env_params)
+        draw = self.env_params
+        return jax.vmap(lambda i: draw(world_key, i, *settings))(ids)
 
     def rows(self, shared: Tree, clients: Clients, ids: Array) -> Client:
         """The clients `ids`, as a stack."""
         if not self.drawn:
-            worlds = trees.take(shared, ids)
+            env_params = trees.take(shared, ids)
         elif self.count <= HELD:
-            worlds = trees.take(clients.worlds, ids)
+            env_params = trees.take(clients.env_params, ids)
         else:
-            worlds = self.draw(shared, clients.key, ids)
-        return Client(ids, worlds, Profile(self.weights(ids)), trees.take(clients.memory, ids))
+            env_params = self.draw(shared, clients.key, ids)
+        return Client(ids, env_params, Profile(self.weights(ids)), trees.take(clients.memory, ids))
 
     def example(self) -> Tree:
         """The world of client 0 in the federation of seed 0."""
@@ -156,5 +156,7 @@ class Federation:
         return jnp.ones(ids.shape) if self.weight is None else jnp.asarray(self.weight)[ids]
 
 
-def _are_mdps(worlds: Tree) -> bool:
-    return isinstance(worlds, list | tuple) and bool(worlds) and all(isinstance(x, finite.MDP) for x in worlds)
+def _are_mdps(env_params: Tree) -> bool:
+    return (
+        isinstance(env_params, list | tuple) and bool(env_params) and all(isinstance(x, finite.MDP) for x in env_params)
+    )

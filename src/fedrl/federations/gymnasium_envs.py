@@ -10,7 +10,7 @@ from gymnasium.wrappers import TimeLimit
 
 from fedrl.arguments import checked
 from fedrl.environments import checks, gymnasium_ids, spaces
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.protocol import Host
 from fedrl.environments.spaces import Description
 from fedrl.federations.federation import Federation
@@ -28,7 +28,12 @@ WRAPPERS = {"observations": "TransformObservation", "actions": "TransformAction"
 
 @checked
 def gymnasium(
-    make_env: MakeEnv | str, clients: int, *, gamma: float = 0.99, limit: int | None = None, rescale: bool = False
+    make_env: MakeEnv | str,
+    clients: int,
+    *,
+    gamma: float = 0.99,
+    max_episode_steps: int | None = None,
+    rescale: bool = False,
 ) -> Federation:
     """`clients` clients, of which client i has the environments that `make_env(i)` makes, one a copy.
 
@@ -41,19 +46,19 @@ def gymnasium(
     `rescale=True` maps the bounds of every Box to [-1, 1], of actions and of observations, entry by entry where there are
     two bounds: clients whose bounds differ then share one policy.
 
-    An episode is cut after client 0's `max_episode_steps` or after `limit`, whichever is less; with neither, only the
+    An episode is cut after client 0's `max_episode_steps` or after `max_episode_steps`, whichever is less; with neither, only the
     environment itself ends it. Client 0 is looked at now, the others when they are first used; all want its spaces. What
     environments answer is checked at every step, see `checks.observation_fault` for how strictly.
     """
-    if clients < 1 or not 0.0 < gamma <= 1.0 or (limit is not None and limit < 1):
+    if clients < 1 or not 0.0 < gamma <= 1.0 or (max_episode_steps is not None and max_episode_steps < 1):
         raise ValueError(
-            f"wanted clients >= 1, 0 < gamma <= 1 and limit >= 1 or None, got {clients}, {gamma} and {limit}"
+            f"wanted clients >= 1, 0 < gamma <= 1 and limit >= 1 or None, got {clients}, {gamma} and {max_episode_steps}"
         )
     name, make_env = (make_env, gymnasium_ids.maker(make_env)) if isinstance(make_env, str) else ("", make_env)
     first = _made(make_env, 0)
     if name:
         vars(make_env).update(arguments=("gymnasium.make", gymnasium_ids.settings(name, first)))
-    most = min((steps for steps in (_own_limit(first), limit) if steps), default=0)
+    most = min((steps for steps in (_own_limit(first), max_episode_steps) if steps), default=0)
     wanted = described(first.observation_space, first.action_space, 0, rescale)
     shown = {"observation": first.observation_space, "action": first.action_space}
     first.close()
@@ -65,14 +70,14 @@ def gymnasium(
         found = described(env.observation_space, env.action_space, client_id, rescale)
         for name, own, theirs in zip(came, found, wanted, strict=True):
             if spaces.common(own) != spaces.common(theirs):
-                raise WorldError(
+                raise EnvironmentFailed(
                     f"client {client_id}: {name} space {came[name]}, wanted client 0's {shown[name]}; "
                     + _hint(came[name], shown[name], rescale)
                 )
         return TimeLimit(env, most) if most else env
 
-    def opened(client_id: int, world: np.ndarray, copies: int) -> Copies:
-        return Copies(client_id, [copy_of(client_id) for _ in range(copies)], rescale, warned)
+    def opened(client_id: int, env_params: np.ndarray, num_envs: int) -> Copies:
+        return Copies(client_id, [copy_of(client_id) for _ in range(num_envs)], rescale, warned)
 
     host = Host(
         opened,
@@ -117,13 +122,13 @@ class Copies:
         seen, paid, ended, stopped, _ = zip(*answers, strict=True)
         checks.check_observations(self.fault, self.client_id, who, "step", seen)
         rewards = np.array([checks.reward_number(self.client_id, *x) for x in zip(who, paid, strict=True)], np.float64)
-        done, cut = (
+        terminated, truncated = (
             np.array([checks.flag(self.client_id, row, name, x) for row, x in zip(who, flags, strict=True)], bool)
             for name, flags in (("terminated", ended), ("truncated", stopped))
         )
         observations = self._flat(seen, rows, rewards)
         checks.warn_of_size(self.client_id, rewards, self.warned)
-        return observations, rewards, done, cut
+        return observations, rewards, terminated, truncated
 
     def close(self) -> None:
         for env in self.envs:
@@ -138,7 +143,7 @@ class Copies:
 
 
 def described(observations: gym.Space, actions: gym.Space, client_id: int, rescale: bool = False) -> list[Description]:
-    """Of both spaces, or a `WorldError` that says which of them no policy can serve."""
+    """Of both spaces, or a `EnvironmentFailed` that says which of them no policy can serve."""
     found = [_described(observations, "observations", spaces.observed, client_id, rescale)]
     return [*found, _described(actions, "actions", spaces.acted, client_id, rescale)]
 
@@ -148,7 +153,7 @@ def _described(space: gym.Space, what: str, read: Callable, client_id: int, resc
         found = spaces.describe(space, rescale=rescale)
         read(found)
     except ValueError as error:
-        raise WorldError(
+        raise EnvironmentFailed(
             f"client {client_id}: {what} come from {space}, supported are {SUPPORTED[what]}; "
             f"wrap the environment with gymnasium.wrappers.{WRAPPERS[what]}"
         ) from error
@@ -170,7 +175,7 @@ def _made(make_env: MakeEnv, client_id: int) -> gym.Env:
     with _blaming(client_id, "make_env"):
         env = make_env(client_id)
     if not isinstance(env, gym.Env):
-        raise WorldError(f"client {client_id}: make_env returned {type(env).__name__}, wanted a gymnasium.Env")
+        raise EnvironmentFailed(f"client {client_id}: make_env returned {type(env).__name__}, wanted a gymnasium.Env")
     return env
 
 
@@ -178,10 +183,10 @@ def _made(make_env: MakeEnv, client_id: int) -> gym.Env:
 def _blaming(client_id: int, call: str) -> Iterator[None]:
     try:
         yield
-    except WorldError:
+    except EnvironmentFailed:
         raise
     except (Exception, SystemExit) as error:
-        raise WorldError(
+        raise EnvironmentFailed(
             f"client {client_id}: {call} raised {type(error).__name__}: {error}; fix it or leave the client out"
         ) from error
 

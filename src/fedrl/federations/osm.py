@@ -8,10 +8,10 @@ import numpy as np
 
 from fedrl.environments import spaces
 from fedrl.environments.checks import check_finite_rows
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.protocol import Host
 from fedrl.environments.spaces import Description
-from fedrl.environments.subprocess_env import Gone, Late
+from fedrl.environments.subprocess_env import EnvProcessDied, Late
 from fedrl.environments.traffic.osm import seats
 from fedrl.environments.traffic.osm.network import Network
 from fedrl.environments.traffic.osm.seats import Settings
@@ -33,34 +33,40 @@ def federation(
     if not networks or not 0.0 < gamma <= 1.0:
         raise ValueError(f"wanted at least one network and 0 < gamma <= 1, got {len(networks)} and {gamma}")
     given = [network if isinstance(network, Network) else Network(network) for network in networks]
-    worlds = [Settings(network._replace(path=str(Path(network.path).resolve())), horizon, dt) for network in given]
-    for client_id, world in enumerate(worlds):
+    of_clients = [Settings(network._replace(path=str(Path(network.path).resolve())), horizon, dt) for network in given]
+    for client_id, own in enumerate(of_clients):
         try:
-            first = seats.roads(world)
+            first = seats.roads(own)
         except (ValueError, OSError) as error:
-            raise WorldError(f"client {client_id}: {error}") from error
-    seen, done = spaces.describe(first.observation_space), spaces.describe(first.action_space)
+            raise EnvironmentFailed(f"client {client_id}: {error}") from error
+    observations, actions = spaces.describe(first.observation_space), spaces.describe(first.action_space)
 
-    def opened(client_id: int, world: np.ndarray, copies: int) -> Copies:
-        return Copies(client_id, worlds[client_id], copies, seen, done)
+    def opened(client_id: int, env_params: np.ndarray, num_envs: int) -> Copies:
+        return Copies(client_id, of_clients[client_id], num_envs, observations, actions)
 
     host = Host(
-        opened, spaces.observed(seen), spaces.acted(done), gamma, horizon, native_observations=seen, native_actions=done
+        opened,
+        spaces.observed(observations),
+        spaces.acted(actions),
+        gamma,
+        horizon,
+        native_observations=observations,
+        native_actions=actions,
     )
-    return Federation(host, np.arange(len(worlds), dtype=np.int32))
+    return Federation(host, np.arange(len(of_clients), dtype=np.int32))
 
 
 class Copies:
     """The `Simulator` of one client. An episode is its seed and the actions taken in it."""
 
     def __init__(
-        self, client_id: int, world: Settings, copies: int, observations: Description, actions: Description
+        self, client_id: int, env_params: Settings, num_envs: int, observations: Description, actions: Description
     ) -> None:
-        self.client_id, self._world = client_id, world
+        self.client_id, self._world = client_id, env_params
         self._observations, self._actions = observations, actions
-        self._seats = seats.taken(self, copies)
-        self._seeds = [0] * copies
-        self._taken: list[list[np.ndarray]] = [[] for _ in range(copies)]
+        self._seats = seats.taken(self, num_envs)
+        self._seeds = [0] * num_envs
+        self._taken: list[list[np.ndarray]] = [[] for _ in range(num_envs)]
 
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         came = []
@@ -79,9 +85,9 @@ class Copies:
         for row, action in zip(stepped, spaces.unflatten(self._actions, actions), strict=True):
             came.append(self._played(row, action))
             self._taken[row].append(action)
-        observations, rewards, done, cut = (np.stack(x) for x in zip(*came, strict=True))
+        observations, rewards, terminated, truncated = (np.stack(x) for x in zip(*came, strict=True))
         check_finite_rows(self.client_id, rows, observations, rewards)
-        return spaces.flatten(self._observations, observations), rewards, done, cut
+        return spaces.flatten(self._observations, observations), rewards, terminated, truncated
 
     def close(self) -> None:
         seats.given_back(self)
@@ -91,7 +97,7 @@ class Copies:
         another client has had it, once more from the episode's beginning.
         """
         seat, taken = self._seats[row], self._taken[row]
-        gone: list[Gone] = []
+        gone: list[EnvProcessDied] = []
         for _ in range(MOST_DEATHS):
             try:
                 if seat.holder is not self:
@@ -99,14 +105,14 @@ class Copies:
                     begun = seat.apart.call("begin", self._world, self._seeds[row], taken)
                     seat.holder = self
                 return begun if action is None else seat.apart.call("advance", action)
-            except Gone as error:
+            except EnvProcessDied as error:
                 gone.append(error)
                 seat.renew()
                 if sum(isinstance(one, Late) for one in gone) == MOST_LATE:
                     break
             except (ValueError, RuntimeError, OSError) as error:
-                raise WorldError(f"client {self.client_id}, copy {row}: {error}") from error
-        raise WorldError(
+                raise EnvironmentFailed(f"client {self.client_id}, copy {row}: {error}") from error
+        raise EnvironmentFailed(
             f"client {self.client_id}: the process of copy {row} died {len(gone)} times in a row after {len(taken)} steps "
             f"of the episode with seed {self._seeds[row]} ({gone[-1]}); look into that episode on its own"
         )

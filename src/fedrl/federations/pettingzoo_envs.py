@@ -11,13 +11,13 @@ import numpy as np
 
 from fedrl.arguments import checked
 from fedrl.environments import checks, spaces
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.protocol import Host
 from fedrl.environments.spaces import Description
-from fedrl.environments.subprocess_env import DEADLINE, Apart, Gone, Late
+from fedrl.environments.subprocess_env import DEADLINE, EnvProcessDied, Late, SubprocessEnv
 from fedrl.federations.federation import Federation
 from fedrl.federations.gymnasium_envs import described
-from fedrl.rollouts.shared_host import Epoch
+from fedrl.rollouts.shared_host import ReplayState
 
 MakeParallel = Callable[[], Any]  # -> pettingzoo.ParallelEnv
 MOST_DEATHS = 3  # of one copy at one step
@@ -25,46 +25,50 @@ MOST_LATE = 2  # of them because it did not answer by the deadline
 
 
 @checked
-def pettingzoo(make_env: MakeParallel, *, limit: int, gamma: float = 0.99, deadline: float = DEADLINE) -> Federation:
-    """One client an agent; all of them act in the environment that `make_env()` makes, epochs of at most `limit` steps.
+def pettingzoo(
+    make_env: MakeParallel, *, max_episode_steps: int, gamma: float = 0.99, deadline: float = DEADLINE
+) -> Federation:
+    """One client an agent; all of them act in the environment that `make_env()` makes, epochs of at most `max_episode_steps` steps.
 
     All agents want the same spaces, are there from the beginning of an epoch to its end, and end together. A step that
     takes more than `deadline` seconds is given up: its process is killed and the epoch repeated in a new one, once.
     """
-    if limit < 1 or not 0.0 < gamma <= 1.0 or not deadline > 0:
-        raise ValueError(f"wanted limit >= 1, 0 < gamma <= 1 and deadline > 0, got {limit}, {gamma} and {deadline}")
+    if max_episode_steps < 1 or not 0.0 < gamma <= 1.0 or not deadline > 0:
+        raise ValueError(
+            f"wanted limit >= 1, 0 < gamma <= 1 and deadline > 0, got {max_episode_steps}, {gamma} and {deadline}"
+        )
     first = _first(make_env)
     agents = list(first.possible_agents)
     pairs = [(first.observation_space(agent), first.action_space(agent)) for agent in agents]
     first.close()
     for agent, pair in zip(agents, pairs, strict=True):
         if pair != pairs[0]:
-            raise WorldError(
+            raise EnvironmentFailed(
                 f"{agent}: spaces {pair}, wanted those of {agents[0]}, {pairs[0]}; one policy serves all agents"
             )
-    seen, done = described(*pairs[0], client_id=0)
+    observations, actions = described(*pairs[0], client_id=0)
 
-    def opened(client_id: int, world: np.ndarray, copies: int) -> Copies:
-        return Copies(make_env, agents, copies, limit, seen, done, deadline)
+    def opened(client_id: int, env_params: np.ndarray, num_envs: int) -> Copies:
+        return Copies(make_env, agents, num_envs, max_episode_steps, observations, actions, deadline)
 
     host = Host(
         opened,
-        spaces.observed(seen),
-        spaces.acted(done),
+        spaces.observed(observations),
+        spaces.acted(actions),
         gamma,
-        limit,
+        max_episode_steps,
         agents=len(agents),
-        native_observations=seen,
-        native_actions=done,
+        native_observations=observations,
+        native_actions=actions,
     )
     return Federation(host, np.zeros(len(agents), np.int32))
 
 
-def _first(make_env: MakeParallel) -> Apart:
+def _first(make_env: MakeParallel) -> SubprocessEnv:
     """One to ask for agents and spaces."""
     try:
-        return Apart(make_env)
-    except Gone:
+        return SubprocessEnv(make_env)
+    except EnvProcessDied:
         raise
     except Exception as error:
         raise ValueError(
@@ -80,23 +84,25 @@ class Copies:
         self,
         make_env: MakeParallel,
         agents: list[str],
-        copies: int,
-        limit: int,
+        num_envs: int,
+        max_episode_steps: int,
         observations: Description,
         actions: Description,
         deadline: float = DEADLINE,
     ) -> None:
-        self._make, self._agents, self._limit, self._deadline = make_env, agents, limit, deadline
+        self._make, self._agents, self._limit, self._deadline = make_env, agents, max_episode_steps, deadline
         self._observations, self._actions = observations, actions
         self._fault, self._warned = checks.observation_fault(observations), checks.Once()
-        self._envs = [Apart(make_env, deadline) for _ in range(copies)]
-        self._seeds = [-1] * copies
-        self._taken: list[list[np.ndarray]] = [[] for _ in range(copies)]
-        self._seen: list[np.ndarray] = [np.zeros(0)] * copies
+        self._envs = [SubprocessEnv(make_env, deadline) for _ in range(num_envs)]
+        self._seeds = [-1] * num_envs
+        self._taken: list[list[np.ndarray]] = [[] for _ in range(num_envs)]
+        self._seen: list[np.ndarray] = [np.zeros(0)] * num_envs
         self._action = np.zeros(0)  # what one step's actions look like
-        self.infos: list[dict[str, dict[str, Any]]] = [{} for _ in range(copies)]  # what else is said of the agents now
+        self.infos: list[dict[str, dict[str, Any]]] = [
+            {} for _ in range(num_envs)
+        ]  # what else is said of the agents now
 
-    def at(self, epoch: Epoch) -> np.ndarray:
+    def at(self, epoch: ReplayState) -> np.ndarray:
         """Observations where the epochs stand; what is elsewhere, because it is new or was with others, goes there first."""
         away = [copy for copy in range(len(self._envs)) if not self._is_at(copy, epoch)]
         self._begin(away, epoch.seed[away])
@@ -115,31 +121,31 @@ class Copies:
         """Rewards [copies, agents]; done and cut [copies]."""
         stepped = list(range(len(self._envs))) if rows is None else rows.tolist()
         came = self._advance(stepped, actions)
-        reward, done, cut = (np.stack(x) for x in zip(*came, strict=True))
+        reward, terminated, truncated = (np.stack(x) for x in zip(*came, strict=True))
         seen = np.stack([self._seen[copy] for copy in stepped])
         if not (np.isfinite(seen).all() and np.isfinite(reward).all()):
             for client_id in range(len(self._agents)):
                 checks.check_finite_rows(client_id, rows, seen[:, client_id], reward[:, client_id])
         checks.warn_of_size(int(np.abs(reward).max(axis=0).argmax()), reward, self._warned)
-        return seen, reward, done, cut
+        return seen, reward, terminated, truncated
 
-    def where(self) -> Epoch:
+    def where(self) -> ReplayState:
         """How far the epochs have come, as arrays; whose they are, others know."""
         actions = np.zeros((len(self._envs), self._limit, *self._action.shape), self._action.dtype)
         for copy, taken in enumerate(self._taken):
             if taken:
                 actions[copy, : len(taken)] = taken
-        return Epoch(np.array(self._seeds, np.uint32), np.array([len(x) for x in self._taken], np.int32), actions)
+        return ReplayState(np.array(self._seeds, np.uint32), np.array([len(x) for x in self._taken], np.int32), actions)
 
     def call(self, copy: int, name: str, *arguments: Any) -> Any:
-        """Any method or attribute of one environment, as of `Apart`."""
+        """Any method or attribute of one environment, as of `SubprocessEnv`."""
         return self._envs[copy].call(name, *arguments)
 
     def close(self) -> None:
         for env in self._envs:
             env.close()
 
-    def _is_at(self, copy: int, epoch: Epoch) -> bool:
+    def _is_at(self, copy: int, epoch: ReplayState) -> bool:
         there = self._seeds[copy] == int(epoch.seed[copy]) and len(self._taken[copy]) == int(epoch.steps[copy])
         return there and all(map(np.array_equal, self._taken[copy], epoch.actions[copy]))
 
@@ -172,23 +178,23 @@ class Copies:
         for deaths in range(1, MOST_DEATHS + 1):
             try:
                 if deaths > 1:
-                    self._envs[copy] = Apart(self._make, self._deadline)
+                    self._envs[copy] = SubprocessEnv(self._make, self._deadline)
                     self._repeat(copy, actions)
                 return self._hear(copy)
-            except Gone as error:
+            except EnvProcessDied as error:
                 gone = error
                 late += isinstance(error, Late)
                 if late == MOST_LATE:
                     break
-            except WorldError:
+            except EnvironmentFailed:
                 raise
             except Exception as error:
                 doing = "reset" if actions is None else "step"
-                raise WorldError(
+                raise EnvironmentFailed(
                     f"copy {copy} of the environment: {doing} raised {type(error).__name__}: {error}; fix the environment"
                 ) from error
         steps = len(self._taken[copy])
-        raise WorldError(
+        raise EnvironmentFailed(
             f"the process of copy {copy} died {deaths} times in a row after {steps} steps of the epoch with seed "
             f"{self._seeds[copy]} ({gone}); look into that epoch on its own"
         )
@@ -215,15 +221,15 @@ class Copies:
             return None
         told = [dict.fromkeys(self._agents) | said for said in came]  # None of whom nothing is said
         rewards = [checks.reward_number(i, copy, told[0][agent]) for i, agent in enumerate(self._agents)]
-        done, cut = (
+        terminated, truncated = (
             any(checks.flag(i, copy, name, told[j][agent]) for i, agent in enumerate(self._agents))
             for j, name in ((1, "terminated"), (2, "truncated"))
         )
-        return np.array(rewards, np.float32), done, cut or len(self._taken[copy]) + 1 >= self._limit
+        return np.array(rewards, np.float32), terminated, truncated or len(self._taken[copy]) + 1 >= self._limit
 
     def _flat(self, copy: int, call: str, seen: dict[str, Any]) -> np.ndarray:
         if missing := [agent for agent in self._agents if agent not in seen]:
-            raise WorldError(
+            raise EnvironmentFailed(
                 f"{missing[0]} has left the epoch before its end; all agents must stay to the end, "
                 "so give those who are gone an observation that says so"
             )

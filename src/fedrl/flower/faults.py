@@ -11,7 +11,7 @@ from flwr.app import ConfigRecord, Error, RecordDict
 
 from fedrl.engines.collecting import Answers
 from fedrl.engines.worker_pool import KINDS, MOST_DEATHS
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.faults import ClientFault, Why
 from fedrl.flower.messages import tree
 from fedrl.trees import Tree, row
@@ -26,7 +26,7 @@ def told(faults: list[tuple[int, Exception]]) -> ConfigRecord:
 
 
 def said(error: Exception) -> str:
-    return str(error) if isinstance(error, WorldError | ValueError) else f"{type(error).__name__}: {error}"
+    return str(error) if isinstance(error, EnvironmentFailed | ValueError) else f"{type(error).__name__}: {error}"
 
 
 def by_slot(slots: list[int], came: RecordDict | ClientFault, one: Tree) -> Answers:
@@ -43,7 +43,7 @@ def by_slot(slots: list[int], came: RecordDict | ClientFault, one: Tree) -> Answ
     try:
         stack = tree(came.array_records["answer"], "done", like) if good else ()
     except (ValueError, KeyError) as error:
-        return found | dict.fromkeys(good, ClientFault(Why.SHAPE, WorldError(str(error))))
+        return found | dict.fromkeys(good, ClientFault(Why.SHAPE, EnvironmentFailed(str(error))))
     return found | {slot: row(stack, i) for i, slot in enumerate(good)}
 
 
@@ -65,7 +65,7 @@ def overdue(client: int, node: int, deadline: float) -> ClientFault:
         f"client {client}: node {node} did not answer within the deadline of {deadline:g} s a client; "
         "allow more time, or leave such clients out: --faults leave-out"
     )
-    return ClientFault(Why.LATE, WorldError(text))
+    return ClientFault(Why.LATE, EnvironmentFailed(text))
 
 
 def checked(content: RecordDict, node: int) -> RecordDict | ClientFault:

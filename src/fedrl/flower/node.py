@@ -18,7 +18,7 @@ from jax import Array
 
 from fedrl.engines import cache
 from fedrl.engines.client_work import ClientWork, client_work
-from fedrl.evaluation import usual
+from fedrl.evaluation import default_evaluation
 from fedrl.experiments import find, orders
 from fedrl.flower import messages
 from fedrl.flower.faults import said, told
@@ -104,7 +104,7 @@ def rebuilt(recipe: str, settings: str, arm: str, exchange: str) -> Part:
     built = find.recipe(recipe).build(order.config)[arm]
     where, shared = built.federation, built.federation.shared()
     algorithm = built.method(where)
-    look = (built.measure or usual(where))(algorithm, where)
+    look = (built.evaluation or default_evaluation(where))(algorithm, where)
     (one,) = (e for e in (*algorithm.opening, *algorithm.exchanges, look) if e.name == exchange)
     return Part(
         create=jax.jit(algorithm.init),

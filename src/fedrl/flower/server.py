@@ -38,7 +38,7 @@ def main(grid: Grid, context: Context) -> None:
     nodes = Organisations(grid, float(asked["patience"]))
     say = logging.getLogger("flwr").info
 
-    def watch(arm: str, row: Row, rounds: int) -> None:
+    def callback(arm: str, row: Row, rounds: int) -> None:
         say(
             "%s: round %d of %d%s",
             arm,
@@ -49,7 +49,9 @@ def main(grid: Grid, context: Context) -> None:
 
     with folders.claim(Path(str(asked["out"])), order.plain(), bool(asked["resume"])) as folder:
         rule = faults.rule(faults.of_config(asked))
-        experiment.run(order, folder, of_arm=lambda arm: flower(nodes, plain, arm), watch=watch, warn=say, faults=rule)
+        experiment.run(
+            order, folder, of_arm=lambda arm: flower(nodes, plain, arm), callback=callback, warn=say, faults=rule
+        )
 
 
 def flower(nodes: Organisations, order: dict[str, Any], arm: str) -> Engine:
@@ -58,11 +60,11 @@ def flower(nodes: Organisations, order: dict[str, Any], arm: str) -> Engine:
     words = {"recipe": order["recipe"], "settings": json.dumps(order["config"]), "arm": arm}
 
     def build(
-        algorithm: Algorithm, federation: Federation, measure: Exchange, every: int = 1, rule: Faults = STOP, /
+        algorithm: Algorithm, federation: Federation, evaluation: Exchange, eval_every: int = 1, rule: Faults = STOP, /
     ) -> Play:
         refuse_lock_step(algorithm)
         engine = driven(lambda _, rule, tell: flower_executor(nodes, words, rule, tell))
-        return engine(algorithm, federation, measure, every, rule)._replace(most=1)
+        return engine(algorithm, federation, evaluation, eval_every, rule)._replace(most=1)
 
     return build
 

@@ -45,7 +45,7 @@ def actor_critic(improvement: BuildImprovement, settings: ActorCritic) -> BuildL
             parts.acting,
             lambda local, client: _acts_with(parts, local.theta, client._replace(memory=local.memory)),
             horizon=_horizon(settings),
-            batch=settings.copies,
+            batch=settings.num_envs,
             restart=True,
         )
         local = _local_update(parts, rolls_out)
@@ -57,7 +57,7 @@ def actor_critic(improvement: BuildImprovement, settings: ActorCritic) -> BuildL
             acts_with=partial(_acts_with, parts),
             log_pi=lambda theta, obs, choice: log_likelihood(parts.policy, theta.actor, obs, choice),
             opening=(_warm_up(parts, local),) if settings.warm_up else (),
-            scene=rolls_out.scene,
+            init_shared_state=rolls_out.init_shared_state,
             pooling=pooling,
         )
         return _remembering(parts, learner) if settings.remember else learner
@@ -81,7 +81,7 @@ def _parts(improvement: BuildImprovement, settings: ActorCritic, environment: En
 
 
 def _horizon(settings: ActorCritic) -> int:
-    return settings.steps // settings.copies
+    return settings.steps // settings.num_envs
 
 
 def _init(parts: Parts, key: Key) -> Theta:
@@ -105,7 +105,7 @@ def _first_memory(parts: Parts, client_id: Array, key: Key) -> Memory:
     recent: Any = ()
     if s.remember:
         parameters = _seeing_through(parts, filters, theta.actor)
-        room = shapes(parts.environment, parts.acting, parameters, horizon=_horizon(s), batch=s.copies * s.remember)
+        room = shapes(parts.environment, parts.acting, parameters, horizon=_horizon(s), batch=s.num_envs * s.remember)
         recent = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), room)
     states = parts.improvement.init(theta.actor), CRITIC.init(theta.critic)
     return Memory(Filters() if parts.pooled else filters, *states, recent)
@@ -134,8 +134,8 @@ def _local_update(parts: Parts, rolls_out: Contact) -> LocalUpdate:
         finish,
         max_steps=settings.local_steps,
         traced=isinstance(parts.environment, Environment),
-        together=rolls_out.together,
-        most_env_steps=_horizon(settings) * settings.copies,
+        shared_env=rolls_out.shared_env,
+        most_env_steps=_horizon(settings) * settings.num_envs,
         metrics=lambda local, client: means(local.report),
     )
 
@@ -143,7 +143,7 @@ def _local_update(parts: Parts, rolls_out: Contact) -> LocalUpdate:
 def _warm_up(parts: Parts, local: LocalUpdate) -> LocalUpdate:
     """`local` that only looks about: it fills filters and memory, moves no parameters and reports nothing."""
     return local._replace(
-        estimate=lambda local, seen, client, key: ((), iteration.after_seeing(parts, local, seen)),
+        estimate=lambda local, trajectory, client, key: ((), iteration.after_seeing(parts, local, trajectory)),
         apply=lambda local, direction, client: local,
         finish=lambda local, client: (Theta((), (), local.gathered), local.memory, local.env_steps),
         max_steps=-(-parts.settings.warm_up // parts.settings.steps),

@@ -71,12 +71,12 @@ class ActorCritic:
     policy: BuildPolicy = mlp(64, 64, last=0.01)
     value: tuple[int, ...] = (64, 64)  # hidden layers of the critic
     steps: int = 2048  # environment steps per iteration,
-    copies: int = 8  # in so many rows of whole and cut episodes
+    num_envs: int = 8  # in so many rows of whole and cut episodes
     local_steps: int = 1  # iterations between two rounds
-    critic_rate: float = 1e-3
+    critic_learning_rate: float = 1e-3
     critic_epochs: int = 10  # 0: V stays, only the policy is improved
     critic_minibatch: int = 64
-    lam: float = 0.95  # of GAE
+    gae_lambda: float = 0.95  # of GAE
     filter_observations: bool = True
     filter_rewards: bool = True
     # pooled: observation and reward statistics of all clients, summed at the server; own: each client keeps its own
@@ -88,14 +88,14 @@ class ActorCritic:
 
     def __post_init__(self) -> None:
         at_least(1, local_steps=self.local_steps, critic_minibatch=self.critic_minibatch)
-        at_least(0, critic_rate=self.critic_rate, critic_epochs=self.critic_epochs)
+        at_least(0, critic_learning_rate=self.critic_learning_rate, critic_epochs=self.critic_epochs)
         at_least(0, warm_up=self.warm_up, remember=self.remember)
-        if not 0 <= self.lam <= 1:
-            raise ValueError(f"lam of GAE must lie between 0 and 1, got {self.lam}; 0.95 is usual")
+        if not 0 <= self.gae_lambda <= 1:
+            raise ValueError(f"lam of GAE must lie between 0 and 1, got {self.gae_lambda}; 0.95 is usual")
         if min(self.value, default=1) < 1:
             raise ValueError(f"value wants layers of at least 1 unit, got {self.value}; (64, 64) is usual")
-        if self.steps < 1 or self.copies < 1 or self.steps % self.copies:
-            raise ValueError(f"steps must be a positive multiple of copies, got {self.steps} and {self.copies}")
+        if self.steps < 1 or self.num_envs < 1 or self.steps % self.num_envs:
+            raise ValueError(f"steps must be a positive multiple of copies, got {self.steps} and {self.num_envs}")
         if self.filters not in ("pooled", "own"):
             raise ValueError(f"filters must be 'pooled' or 'own', got {self.filters!r}")
         if self.warm_up < self.remember * self.steps:

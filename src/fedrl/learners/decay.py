@@ -58,8 +58,8 @@ def counted(update: LocalUpdate, decay: Decay = constant) -> LocalUpdate:
     def sample(local: Counted, client: Client, *rest: Tree) -> Tree:
         return update.sample(local.local, client, *rest)
 
-    def estimate(local: Counted, seen: Tree, client: Client, key: Key) -> tuple[Tree, Counted]:
-        direction, after = update.estimate(local.local, seen, client, key)
+    def estimate(local: Counted, trajectory: Tree, client: Client, key: Key) -> tuple[Tree, Counted]:
+        direction, after = update.estimate(local.local, trajectory, client, key)
         weight = decay(local.learnt)
         weighted = jax.tree.map(lambda x: weight.astype(x.dtype) * x, direction)
         return weighted, local._replace(local=after, learnt=local.learnt + 1)

@@ -32,21 +32,21 @@ def filtering(size: int, *, observations: bool, rewards: bool) -> Filtering:
     def fresh() -> Filters:
         return Filters(filters.nothing_seen(size) if observations else (), filters.nothing_seen(1) if rewards else ())
 
-    def look(through: Filters, seen: Trajectory) -> Trajectory:
+    def look(through: Filters, trajectory: Trajectory) -> Trajectory:
         if isinstance(through.obs, Moments):
-            obs, after = (filters.standardise(through.obs, x) for x in (seen.obs, seen.after))
-            seen = seen._replace(obs=obs, after=after)
+            obs, after = (filters.standardise(through.obs, x) for x in (trajectory.obs, trajectory.after))
+            trajectory = trajectory._replace(obs=obs, after=after)
         if isinstance(through.reward, Moments):
-            seen = seen._replace(reward=filters.scale_reward(through.reward, seen.reward))
-        return seen
+            trajectory = trajectory._replace(reward=filters.scale_reward(through.reward, trajectory.reward))
+        return trajectory
 
-    def update(so_far: Filters, seen: Trajectory) -> Filters:
-        weight = rows(seen.alive).astype(jnp.float32)
+    def update(so_far: Filters, trajectory: Trajectory) -> Filters:
+        weight = rows(trajectory.alive).astype(jnp.float32)
         obs, reward = so_far
         if isinstance(obs, Moments):
-            obs = filters.update(obs, rows(seen.obs), weight)
+            obs = filters.update(obs, rows(trajectory.obs), weight)
         if isinstance(reward, Moments):
-            reward = filters.update(reward, rows(seen.reward)[:, None], weight)
+            reward = filters.update(reward, rows(trajectory.reward)[:, None], weight)
         return Filters(obs, reward)
 
     return Filtering(fresh, look, update)
@@ -54,8 +54,10 @@ def filtering(size: int, *, observations: bool, rewards: bool) -> Filtering:
 
 def _combine(uploads: Theta, cohort: Cohort, rule: Rule) -> Theta:
     moved = rule(uploads._replace(filters=Filters()), cohort)
-    seen = jax.tree.map(lambda x: pool(x, cohort, rule), uploads.filters, is_leaf=lambda x: isinstance(x, Moments))
-    return moved._replace(filters=seen)
+    trajectory = jax.tree.map(
+        lambda x: pool(x, cohort, rule), uploads.filters, is_leaf=lambda x: isinstance(x, Moments)
+    )
+    return moved._replace(filters=trajectory)
 
 
 def _add(theta: Theta, aggregate: Theta, step: float) -> Theta:

@@ -22,8 +22,8 @@ class Direction(NamedTuple):
 
     sample: Callable  # (theta, message, client, key)       -> seen
     learn: Callable  # (theta, message, seen, client, key) -> tree like theta, environment steps taken[, `Report`]
-    together: bool = False  # `sample` as in a LocalUpdate: of all clients at once, with (scene, key) at its end
-    scene: Callable = lambda world, key: ()
+    shared_env: bool = False  # `sample` as in a LocalUpdate: of all clients at once, with (scene, key) at its end
+    init_shared_state: Callable = lambda env_params, key: ()
     most_env_steps: int = 0  # that one step can take, 0 if not known
     reports: tuple[str, ...] = ()  # what the report of `learn` measures (`reports.py`); () where it has none
 
@@ -40,7 +40,7 @@ class Ascent(NamedTuple):
     report: Report  # of the steps so far
 
 
-def ascend(
+def gradient_update(
     direction: Direction,
     *,
     eta: float,
@@ -62,8 +62,8 @@ def ascend(
     def sample(local: Ascent, client: Client, *rest: Tree) -> Tree:
         return direction.sample(local.theta, local.message, client, *rest)
 
-    def estimate(local: Ascent, seen: Tree, client: Client, key: Key) -> tuple[Tree, Ascent]:
-        tree, steps, *step = direction.learn(local.theta, local.message, seen, client, key)
+    def estimate(local: Ascent, trajectory: Tree, client: Client, key: Key) -> tuple[Tree, Ascent]:
+        tree, steps, *step = direction.learn(local.theta, local.message, trajectory, client, key)
         report = added(local.report, step[0]) if direction.reports else local.report
         return tree, local._replace(env_steps=local.env_steps + steps, report=report)
 
@@ -84,14 +84,14 @@ def ascend(
         max_steps=local_steps,
         steps_of=steps_of,
         traced=traced,
-        together=direction.together,
+        shared_env=direction.shared_env,
         most_env_steps=direction.most_env_steps,
         metrics=lambda local, client: means(local.report),
     )
 
 
 @checked
-def steps_along(
+def gradient_learner(
     direction: BuildDirection,
     *,
     eta: float,
@@ -105,14 +105,14 @@ def steps_along(
     def build(environment: Environment | Host) -> Learner:
         acting = policy(environment)
         along = direction(environment, acting)
-        local = ascend(
+        local = gradient_update(
             along,
             eta=eta,
             local_steps=local_steps,
             steps_of=steps_of,
             traced=isinstance(environment, Environment),
         )
-        return Learner(acting, acting.init, local, scene=along.scene)
+        return Learner(acting, acting.init, local, init_shared_state=along.init_shared_state)
 
     return build
 

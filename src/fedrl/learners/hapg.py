@@ -42,22 +42,24 @@ def hapg(*, beta: float, horizon: int, batch: int = 1) -> BuildDirection:
             return act(on_segment(theta, anchor.theta_prev, key), client, key)
 
         def learn(
-            theta: Tree, anchor: Anchor, seen: Trajectory, client: Client, key: Key
+            theta: Tree, anchor: Anchor, trajectory: Trajectory, client: Client, key: Key
         ) -> tuple[Tree, Array, Report]:
             theta_alpha = on_segment(theta, anchor.theta_prev, key)
-            gradient = reweighted(environment, policy, theta_alpha, seen)
+            gradient = reweighted(environment, policy, theta_alpha, trajectory)
             g = gradient(theta)
-            report = first_episodes(aside(seen)) | measured(importance(weights(*aside((theta, theta_alpha, seen)))))
+            report = first_episodes(aside(trajectory)) | measured(
+                importance(weights(*aside((theta, theta_alpha, trajectory))))
+            )
             if beta == 1.0:
-                return g, env_steps(seen), report
+                return g, env_steps(trajectory), report
             v = trees.subtract(theta, anchor.theta_prev)
             # d/d theta of w g along v, at theta(alpha) where w = 1: <grad log p, v> g + grad <g, v>, Eq. (5)
             _, lambda_ = jax.jvp(gradient, (theta_alpha,), (v,))
             anchored = trees.add(anchor.u, lambda_)
-            return trees.add(trees.scale(beta, g), trees.scale(1.0 - beta, anchored)), env_steps(seen), report
+            return trees.add(trees.scale(beta, g), trees.scale(1.0 - beta, anchored)), env_steps(trajectory), report
 
-        def weights(theta: Tree, theta_alpha: Tree, seen: Trajectory) -> Array:
-            return importance_weight(policy, theta, theta_alpha, seen)
+        def weights(theta: Tree, theta_alpha: Tree, trajectory: Trajectory) -> Array:
+            return importance_weight(policy, theta, theta_alpha, trajectory)
 
         return Direction(sample, learn, most_env_steps=horizon * batch, reports=(*EPISODES, *WEIGHTS))
 
@@ -73,18 +75,20 @@ def on_segment(theta: Tree, theta_prev: Tree, key: Key) -> Tree:
     return jax.tree.map(lambda now, prev: now + alpha.astype(now.dtype) * (prev - now), theta, theta_prev)
 
 
-def reweighted(environment: Environment, policy: Policy, theta_alpha: Tree, seen: Trajectory) -> Callable[[Tree], Tree]:
+def reweighted(
+    environment: Environment, policy: Policy, theta_alpha: Tree, trajectory: Trajectory
+) -> Callable[[Tree], Tree]:
     """The function theta -> mean of w(tau | theta, theta_alpha) g(tau | theta), unbiased for grad J_i at any theta.
 
-    `seen` was sampled under `theta_alpha`; w is p(tau | theta) / p(tau | theta_alpha), arguments as in Eq. (2) and
+    `trajectory` was sampled under `theta_alpha`; w is p(tau | theta) / p(tau | theta_alpha), arguments as in Eq. (2) and
     Algorithm 2. Differentiable forwards, weights included, at a few times the cost of its value; no matrix is formed.
     """
-    to_go = reward_to_go(environment, policy, theta_alpha, seen)
-    at = scores(policy, theta_alpha, seen, to_go)
-    sampled = log_likelihood(policy, theta_alpha, seen)
+    to_go = reward_to_go(environment, policy, theta_alpha, trajectory)
+    at = scores(policy, theta_alpha, trajectory, to_go)
+    sampled = log_likelihood(policy, theta_alpha, trajectory)
 
     def gradient(theta: Tree) -> Tree:
-        weight = jnp.exp(log_likelihood(policy, theta, seen) - sampled).astype(to_go.dtype)
+        weight = jnp.exp(log_likelihood(policy, theta, trajectory) - sampled).astype(to_go.dtype)
         return at(theta, weight / weight.shape[0])
 
     return gradient

@@ -50,39 +50,41 @@ class Parts(NamedTuple):
         return max(1.0 - self.environment.gamma, 1e-3)
 
 
-def learn_from(parts: Parts, local: Iterate, seen: Trajectory, client: Client, key: Key) -> tuple[Theta, Iterate]:
+def learn_from(parts: Parts, local: Iterate, trajectory: Trajectory, client: Client, key: Key) -> tuple[Theta, Iterate]:
     """One iteration; the direction is how far it moved actor and critic."""
     theta, memory = local.theta, local.memory
-    batch = batch_of(parts, theta, client._replace(memory=memory), seen)
+    batch = batch_of(parts, theta, client._replace(memory=memory), trajectory)
     critic, critic_state = fit(parts, theta.critic, memory.critic, batch, keys.of(key, "critic"))
     ready = batch._replace(advantage=standardised(batch.advantage))
     actor, actor_state, told = parts.improvement.improve(
         theta.actor, memory.actor, ready, local.message.round, keys.of(key, "actor")
     )
-    after = after_seeing(parts, local, seen)
+    after = after_seeing(parts, local, trajectory)
     after = after._replace(
         memory=after.memory._replace(actor=actor_state, critic=critic_state),
-        report=added(local.report, measured(told) | report(parts, theta.critic, critic, batch, seen)),
+        report=added(local.report, measured(told) | report(parts, theta.critic, critic, batch, trajectory)),
     )
     return trees.subtract(Theta(actor, critic), theta._replace(filters=Filters())), after
 
 
-def batch_of(parts: Parts, theta: Theta, client: Client, seen: Trajectory) -> Batch:
+def batch_of(parts: Parts, theta: Theta, client: Client, trajectory: Trajectory) -> Batch:
     """What was seen, through the filters, with advantages from the critic."""
-    seen = parts.filters.look(filters_of(parts, theta, client), seen)
-    advantage, value = advantages(parts, theta, seen)
-    log_prob = log_likelihood(parts.policy, theta.actor, seen.obs, seen.choice)
-    return Batch(*rows((seen.obs, seen.choice, log_prob, advantage, advantage + value)))
+    trajectory = parts.filters.look(filters_of(parts, theta, client), trajectory)
+    advantage, value = advantages(parts, theta, trajectory)
+    log_prob = log_likelihood(parts.policy, theta.actor, trajectory.obs, trajectory.choice)
+    return Batch(*rows((trajectory.obs, trajectory.choice, log_prob, advantage, advantage + value)))
 
 
-def advantages(parts: Parts, theta: Theta, seen: Trajectory) -> tuple[Array, Array]:
+def advantages(parts: Parts, theta: Theta, trajectory: Trajectory) -> tuple[Array, Array]:
     """Advantages and values of what was seen, as the networks see it."""
     s = parts.settings
-    value = values(parts, theta.critic, seen.obs)
+    value = values(parts, theta.critic, trajectory.obs)
     later = values_after(
-        seen, value, lambda obs: values(parts, theta.critic, obs) if s.bootstrap else jnp.zeros(HANDFUL)
+        trajectory, value, lambda obs: values(parts, theta.critic, obs) if s.bootstrap else jnp.zeros(HANDFUL)
     )
-    return gae(seen, seen.reward, value, later, gamma=parts.environment.gamma, lam=s.lam), value
+    return gae(
+        trajectory, trajectory.reward, value, later, gamma=parts.environment.gamma, gae_lambda=s.gae_lambda
+    ), value
 
 
 def values(parts: Parts, critic: network.Layers, obs: Any) -> Array:
@@ -98,34 +100,36 @@ def fit(
     return descend(
         lambda critic, rows: mean_square(parts.unit * (values(parts, critic, rows.obs) - rows.target)),
         critic, state, batch, key,
-        optimiser=CRITIC, rate=s.critic_rate, epochs=s.critic_epochs, minibatch=s.critic_minibatch,
+        optimizer=CRITIC, learning_rate=s.critic_learning_rate, epochs=s.critic_epochs, minibatch=s.critic_minibatch,
     )  # fmt: skip
 
 
-def after_seeing(parts: Parts, local: Iterate, seen: Trajectory) -> Iterate:
+def after_seeing(parts: Parts, local: Iterate, trajectory: Trajectory) -> Iterate:
     """Filters moved on, the oldest iteration forgotten, steps counted."""
     s, theta, memory, gathered = parts.settings, local.theta, local.memory, local.gathered
     if s.remember:
-        recent = jax.tree.map(lambda old, new: jnp.concatenate([old, new])[s.copies :], memory.recent, seen)
+        recent = jax.tree.map(lambda old, new: jnp.concatenate([old, new])[s.num_envs :], memory.recent, trajectory)
         memory = memory._replace(recent=recent)
     if parts.pooled:
-        gathered = parts.filters.update(gathered, seen)
+        gathered = parts.filters.update(gathered, trajectory)
         theta = theta._replace(filters=all_merged(local.message.theta.filters, gathered))
     else:
-        memory = memory._replace(filters=parts.filters.update(memory.filters, seen))
-    return local._replace(theta=theta, memory=memory, env_steps=local.env_steps + env_steps(seen), gathered=gathered)
+        memory = memory._replace(filters=parts.filters.update(memory.filters, trajectory))
+    return local._replace(
+        theta=theta, memory=memory, env_steps=local.env_steps + env_steps(trajectory), gathered=gathered
+    )
 
 
 def filters_of(parts: Parts, theta: Theta, client: Client) -> Filters:
     return theta.filters if parts.pooled else client.memory.filters
 
 
-def report(parts: Parts, old: network.Layers, new: network.Layers, batch: Batch, seen: Trajectory) -> Report:
+def report(parts: Parts, old: network.Layers, new: network.Layers, batch: Batch, trajectory: Trajectory) -> Report:
     """What every actor-critic says of an iteration: how well V fits, and which episodes ended.
 
     The old V is computed again, though it is the target less the advantage: a barrier around the advantages, from which the
     actor learns when they are standardised, changed its last bits.
     """
-    old, new, obs, target, seen = aside((old, new, batch.obs, batch.target, seen))
+    old, new, obs, target, trajectory = aside((old, new, batch.obs, batch.target, trajectory))
     fitted = critic_fit(target, *(values(parts, critic, obs) for critic in (old, new)), unit=parts.unit)
-    return measured(fitted) | ended_episodes(seen, goes_on=bool(parts.environment.agents))
+    return measured(fitted) | ended_episodes(trajectory, goes_on=bool(parts.environment.agents))

@@ -52,7 +52,9 @@ class Learner(NamedTuple):
     advantages: Callable | None = None  # (theta, client) -> [B, T] of the choices it remembers, estimated at theta
     loss: Callable | None = None  # (theta, client) -> loss at theta on what it remembers; its gradient is the learner's
     opening: tuple = ()  # local updates played by every client once, before the first round; they move no parameters
-    scene: Callable = lambda world, key: ()  # (world, key) -> the world clients meet in, as it is at the start
+    init_shared_state: Callable = (
+        lambda env_params, key: ()
+    )  # (world, key) -> the world clients meet in, as it is at the start
     pooling: Pooling = displacements
 
 
@@ -64,7 +66,7 @@ def within(local: LocalUpdate, inside: Callable[[Client], Client]) -> LocalUpdat
     return local._replace(
         start=lambda message, client, key: local.start(message, inside(client), key),
         sample=lambda state, client, *rest: local.sample(state, inside(client), *rest),
-        estimate=lambda state, seen, client, key: local.estimate(state, seen, inside(client), key),
+        estimate=lambda state, trajectory, client, key: local.estimate(state, trajectory, inside(client), key),
         apply=lambda state, direction, client: local.apply(state, direction, inside(client)),
         finish=lambda state, client: local.finish(state, inside(client)),
         metrics=lambda state, client: local.metrics(state, inside(client)),

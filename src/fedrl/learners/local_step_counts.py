@@ -15,11 +15,11 @@ from fedrl.keys import Key
 from fedrl.types import Client
 
 StepsOf = Callable[[Client, Key], Array]
-Pace = Callable[[int, int], StepsOf]
+StepCounts = Callable[[int, int], StepsOf]
 
 
 @checked
-def given(steps: Sequence[int]) -> Pace:
+def given(steps: Sequence[int]) -> StepCounts:
     """tau_i by client id."""
 
     def build(clients: int, tau: int) -> StepsOf:
@@ -34,7 +34,7 @@ def given(steps: Sequence[int]) -> Pace:
 
 
 @checked
-def by_step_time(seconds: Sequence[float]) -> Pace:
+def by_step_time(seconds: Sequence[float]) -> StepCounts:
     """tau_i = floor(tau E[x_1] / E[x_i]) from the mean seconds E[x_i] a client needs for one step, x_1 the fastest (Eq. 6).
 
     Who does not finish one update in the period has none to send; the paper leaves such agents out, and so does an error.
@@ -55,7 +55,7 @@ def by_step_time(seconds: Sequence[float]) -> Pace:
 
 
 @checked
-def drawn(low: int, high: int | None = None) -> Pace:
+def drawn(low: int, high: int | None = None) -> StepCounts:
     """tau_i uniform in {low, ..., high}, anew every period; `high` is tau if not said."""
 
     def build(clients: int, tau: int) -> StepsOf:

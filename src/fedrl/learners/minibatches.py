@@ -19,8 +19,8 @@ def descend(
     data: Tree,
     key: Key,
     *,
-    optimiser: optax.GradientTransformation,
-    rate: Array | float,
+    optimizer: optax.GradientTransformation,
+    learning_rate: Array | float,
     epochs: int,
     minibatch: int,
 ) -> tuple[Tree, optax.OptState]:
@@ -31,8 +31,8 @@ def descend(
 
     def step(carry: tuple[Tree, optax.OptState], rows: Tree) -> tuple[tuple[Tree, optax.OptState], None]:
         params, state = carry
-        update, state = optimiser.update(jax.grad(loss)(params, rows), state, params)
-        return (trees.subtract(params, trees.scale(rate, update)), state), None
+        update, state = optimizer.update(jax.grad(loss)(params, rows), state, params)
+        return (trees.subtract(params, trees.scale(learning_rate, update)), state), None
 
     def epoch(number: Array, carry: tuple[Tree, optax.OptState]) -> tuple[Tree, optax.OptState]:
         order = jax.random.permutation(keys.of(key, "epoch", number), count)[:whole]

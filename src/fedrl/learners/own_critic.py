@@ -59,7 +59,7 @@ def own_critic(learner: BuildLearner) -> BuildLearner:
             memory=memory,
             acts_with=lambda theta, client: inner.acts_with(whole(theta, client), inside(client)),
             opening=tuple(at_home(local) for local in inner.opening),
-            scene=inner.scene,
+            init_shared_state=inner.init_shared_state,
             pooling=inner.pooling,
         )
 

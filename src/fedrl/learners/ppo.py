@@ -14,7 +14,7 @@ from fedrl.learners.actor_critic_records import ActorCritic, Batch, Improvement
 from fedrl.learners.learner import BuildLearner
 from fedrl.learners.likelihood_ratio import ratio
 from fedrl.learners.minibatches import descend
-from fedrl.learners.optimizers import Rate, adam, as_rate
+from fedrl.learners.optimizers import Schedule, adam, as_schedule
 from fedrl.learners.reports import aside
 from fedrl.trees import Tree
 from fedrl.types import BuildPolicy, Metrics, Policy
@@ -23,7 +23,7 @@ from fedrl.types import BuildPolicy, Metrics, Policy
 class PPOState(NamedTuple):
     """What improving the actor needs from one iteration to the next."""
 
-    optimiser: Any  # its state
+    optimizer: Any  # its state
     beta: Array  # penalty coefficient
 
 
@@ -34,20 +34,20 @@ REPORTS = ("policy_loss", "kl", "clip_share", "entropy")
 def ppo(
     *,
     trust: trusts.Trust = trusts.clipped(0.2),
-    optimiser: optax.GradientTransformation = adam(clip=0.5),
-    rate: Rate | float = 3e-4,
+    optimizer: optax.GradientTransformation = adam(clip=0.5),
+    learning_rate: Schedule | float = 3e-4,
     epochs: int = 10,
     minibatch: int = 64,
-    entropy: Rate | float = 0.0,
+    entropy: Schedule | float = 0.0,
     policy: BuildPolicy = ActorCritic.policy,
     value: tuple[int, ...] = ActorCritic.value,
     steps: int = ActorCritic.steps,
-    copies: int = ActorCritic.copies,
+    num_envs: int = ActorCritic.num_envs,
     local_steps: int = ActorCritic.local_steps,
-    critic_rate: float = ActorCritic.critic_rate,
+    critic_learning_rate: float = ActorCritic.critic_learning_rate,
     critic_epochs: int = ActorCritic.critic_epochs,
     critic_minibatch: int = ActorCritic.critic_minibatch,
-    lam: float = ActorCritic.lam,
+    gae_lambda: float = ActorCritic.gae_lambda,
     filter_observations: bool = ActorCritic.filter_observations,
     filter_rewards: bool = ActorCritic.filter_rewards,
     filters: Literal["pooled", "own"] = ActorCritic.filters,
@@ -57,8 +57,8 @@ def ppo(
 ) -> BuildLearner:
     """PPO (Schulman et al. 2017): `epochs` passes over the batch, minibatch by minibatch; epochs=0 only fits V.
 
-    `trust` says how far one batch may move the policy; `rate` (the actor's step size) and `entropy` (coefficient of the
-    bonus) are numbers, or schedules by round (`learners/optimizers.py`). `optimiser` has no rate of its own: `steps.adam()`, not
+    `trust` says how far one batch may move the policy; `learning_rate` (the actor's step size) and `entropy` (coefficient of the
+    bonus) are numbers, or schedules by round (`learners/optimizers.py`). `optimizer` has no rate of its own: `steps.adam()`, not
     `optax.adam(1e-3)`. The settings from `policy` on are explained in `ActorCritic`. The defaults are those of common PPO;
     those of Xie & Song 2025 are in `recipes/xie2025`.
 
@@ -67,15 +67,15 @@ def ppo(
     """
     at_least(0, epochs=epochs)
     at_least(1, minibatch=minibatch)
-    rate_at, entropy_at = as_rate("rate", rate), as_rate("entropy", entropy)
+    learning_rate_at, entropy_at = as_schedule("learning_rate", learning_rate), as_schedule("entropy", entropy)
     settings = ActorCritic(
-        policy=policy, value=value, steps=steps, copies=copies, local_steps=local_steps, critic_rate=critic_rate,
-        critic_epochs=critic_epochs, critic_minibatch=critic_minibatch, lam=lam, filter_observations=filter_observations,
+        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps, critic_learning_rate=critic_learning_rate,
+        critic_epochs=critic_epochs, critic_minibatch=critic_minibatch, gae_lambda=gae_lambda, filter_observations=filter_observations,
         filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:
-        return _climbing(policy, trust, optimiser, rate_at, entropy_at, epochs=epochs, minibatch=minibatch)
+        return _climbing(policy, trust, optimizer, learning_rate_at, entropy_at, epochs=epochs, minibatch=minibatch)
 
     return actor_critic(improvement, settings)
 
@@ -83,9 +83,9 @@ def ppo(
 def _climbing(
     policy: Policy,
     trust: trusts.Trust,
-    optimiser: optax.GradientTransformation,
-    rate_at: Rate,
-    entropy_at: Rate,
+    optimizer: optax.GradientTransformation,
+    learning_rate_at: Schedule,
+    entropy_at: Schedule,
     *,
     epochs: int,
     minibatch: int,
@@ -102,13 +102,13 @@ def _climbing(
             return -gain - entropy_at(round) * jnp.mean(shannon(new, rows.obs))
 
         new, after = descend(
-            loss, actor, state.optimiser, batch, key,
-            optimiser=optimiser, rate=rate_at(round), epochs=epochs, minibatch=minibatch,
+            loss, actor, state.optimizer, batch, key,
+            optimizer=optimizer, learning_rate=learning_rate_at(round), epochs=epochs, minibatch=minibatch,
         )  # fmt: skip
         beta = trust.adapt(state.beta, jnp.mean(kl(actor, new, batch.obs)), jnp.max(batch.advantage))
         return new, PPOState(after, beta), report(policy, trust, *aside((actor, new, state.beta, batch)))
 
-    return Improvement(lambda actor: PPOState(optimiser.init(actor), jnp.ones(())), improve, REPORTS)
+    return Improvement(lambda actor: PPOState(optimizer.init(actor), jnp.ones(())), improve, REPORTS)
 
 
 def report(policy: Policy, trust: trusts.Trust, old: Tree, new: Tree, beta: Array, batch: Batch) -> Metrics:

@@ -15,7 +15,7 @@ from fedrl.types import Client, Policy
 def proximal(direction: BuildDirection, *, mu: float) -> BuildDirection:
     """`direction`, of the client's objective less mu/2 |theta - theta_t|^2 (Eq. 2 there). mu = 0 is `direction` itself.
 
-    What is reported is of `direction`. For `steps_along`; language agents have it as `grpo(mu=…)`.
+    What is reported is of `direction`. For `gradient_learner`; language agents have it as `grpo(mu=…)`.
     """
     check(mu)
     if mu == 0:
@@ -24,8 +24,8 @@ def proximal(direction: BuildDirection, *, mu: float) -> BuildDirection:
     def build(environment: Any, policy: Policy) -> Direction:
         along = direction(environment, policy)
 
-        def learn(theta: Tree, message: Tree, seen: Tree, client: Client, key: Key) -> tuple[Any, ...]:
-            tree, *rest = along.learn(theta, message, seen, client, key)
+        def learn(theta: Tree, message: Tree, trajectory: Tree, client: Client, key: Key) -> tuple[Any, ...]:
+            tree, *rest = along.learn(theta, message, trajectory, client, key)
             return trees.add(tree, pull(theta, message.theta, mu)), *rest
 
         return along._replace(learn=learn)

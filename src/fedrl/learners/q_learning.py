@@ -34,13 +34,15 @@ def q_learning(*, samples: int, unsampled: Literal["keep", "decay"] = "keep") ->
             )
 
         def sample(q: Array, message: Tree, client: Client, key: Key) -> tuple[Array, Step]:
-            world = environment.prepare(client.world)
+            env_params = environment.prepare(client.env_params)
             pair = jax.random.randint(keys.of(key, "pair"), (samples,), 0, states * actions)
             noise = environment.noise(keys.of(key, "move"), (samples,))
-            return pair, jax.vmap(lambda p, n: environment.step(world, p // actions, p % actions, n))(pair, noise)
+            return pair, jax.vmap(lambda p, n: environment.step(env_params, p // actions, p % actions, n))(pair, noise)
 
-        def learn(q: Array, message: Tree, seen: tuple[Array, Step], client: Client, key: Key) -> tuple[Array, Array]:
-            pair, after = seen
+        def learn(
+            q: Array, message: Tree, trajectory: tuple[Array, Step], client: Client, key: Key
+        ) -> tuple[Array, Array]:
+            pair, after = trajectory
             target = after.reward + environment.gamma * jnp.max(q, axis=-1)[after.state]
             drawn = jax.nn.one_hot(pair, states * actions, dtype=q.dtype)
             count = jnp.sum(drawn, axis=0)

@@ -42,15 +42,21 @@ def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: f
         want_gradient("reinforce", policy)
         touch = contact(environment, policy, lambda theta, client: theta, horizon=horizon, batch=batch)
 
-        def learn(theta: Tree, message: Tree, seen: Trajectory, client: Client, key: Key) -> tuple[Tree, Array, Report]:
-            to_go = reward_to_go(environment, policy, theta, seen, lam=lam, bit_discount=bit_discount)
+        def learn(
+            theta: Tree, message: Tree, trajectory: Trajectory, client: Client, key: Key
+        ) -> tuple[Tree, Array, Report]:
+            to_go = reward_to_go(environment, policy, theta, trajectory, lam=lam, bit_discount=bit_discount)
             weight = jnp.full((batch,), 1.0 / batch, to_go.dtype)
-            return scores(policy, theta, seen, to_go)(theta, weight), env_steps(seen), first_episodes(aside(seen))
+            return (
+                scores(policy, theta, trajectory, to_go)(theta, weight),
+                env_steps(trajectory),
+                first_episodes(aside(trajectory)),
+            )
 
         def sample(theta: Tree, message: Tree, client: Client, *rest: Tree) -> Tree:
             return touch.sample(theta, client, *rest)
 
-        return Direction(sample, learn, touch.together, touch.scene, horizon * batch, EPISODES)
+        return Direction(sample, learn, touch.shared_env, touch.init_shared_state, horizon * batch, EPISODES)
 
     return build
 
@@ -59,7 +65,7 @@ def reward_to_go(
     environment: Environment,
     policy: Policy,
     theta: Tree,
-    seen: Trajectory,
+    trajectory: Trajectory,
     *,
     lam: float = 0.0,
     bit_discount: float | None = None,
@@ -71,29 +77,31 @@ def reward_to_go(
     """
     k, gamma = policy.decisions, environment.gamma
     base = gamma ** (1.0 / k) if bit_discount is None else bit_discount
-    horizon = seen.reward.shape[1]
-    discount = jnp.asarray(gamma, seen.reward.dtype) ** jnp.arange(horizon, dtype=seen.reward.dtype)
-    earned = (discount[None, :] * seen.reward)[..., None]
+    horizon = trajectory.reward.shape[1]
+    discount = jnp.asarray(gamma, trajectory.reward.dtype) ** jnp.arange(horizon, dtype=trajectory.reward.dtype)
+    earned = (discount[None, :] * trajectory.reward)[..., None]
     if k > 1:  # the reward comes with the last bit
         earned = jnp.pad(earned, ((0, 0), (0, 0), (k - 1, 0)))
     if lam:
-        spread = base ** jnp.arange(k, dtype=seen.reward.dtype)
-        surprise = -policy.log_probs(theta, seen.obs, seen.choice) * seen.alive[..., None].astype(seen.reward.dtype)
+        spread = base ** jnp.arange(k, dtype=trajectory.reward.dtype)
+        surprise = -policy.log_probs(theta, trajectory.obs, trajectory.choice) * trajectory.alive[..., None].astype(
+            trajectory.reward.dtype
+        )
         earned = earned + lam * discount[None, :, None] * spread[None, None, :] * surprise
     flat = earned.reshape(earned.shape[0], -1)
     return jax.lax.stop_gradient(jax.lax.cumsum(flat, axis=1, reverse=True).reshape(earned.shape))
 
 
-def scores(policy: Policy, theta: Tree, seen: Trajectory, credit: Array) -> Callable[[Tree, Array], Tree]:
+def scores(policy: Policy, theta: Tree, trajectory: Trajectory, credit: Array) -> Callable[[Tree, Array], Tree]:
     """The function (theta, weight [B]) -> sum over episodes b of weight[b] times their sum of credit * grad log pi.
 
     Where observations and choices are finite the sum over time is done here, once, into a table [B, S, C, k], whatever
     number of parameters it is then asked at.
     """
-    credit = credit * seen.alive[..., None].astype(credit.dtype)
+    credit = credit * trajectory.alive[..., None].astype(credit.dtype)
 
     def surrogate(theta: Tree, weight: Array) -> Array:
-        return jnp.sum(weight[:, None, None] * credit * policy.log_probs(theta, seen.obs, seen.choice))
+        return jnp.sum(weight[:, None, None] * credit * policy.log_probs(theta, trajectory.obs, trajectory.choice))
 
     if policy.table is None:
         return jax.grad(surrogate)
@@ -103,7 +111,7 @@ def scores(policy: Policy, theta: Tree, seen: Trajectory, credit: Array) -> Call
     def episode(index: Array, credit: Array) -> Array:
         return jnp.zeros((states * choices, k), credit.dtype).at[index].add(credit)
 
-    tables = jax.vmap(episode)(seen.obs * choices + seen.choice, credit).reshape(-1, states, choices, k)
+    tables = jax.vmap(episode)(trajectory.obs * choices + trajectory.choice, credit).reshape(-1, states, choices, k)
 
     def at(theta: Tree, weight: Array) -> Tree:
         (gradient,) = jax.vjp(table, theta)[1](trees.weighted_sum(weight, tables))

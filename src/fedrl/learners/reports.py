@@ -64,31 +64,31 @@ def means(report: Report) -> Metrics:
     return {name: total / times for name, (total, times) in report.items()}
 
 
-def ended_episodes(seen: Trajectory, *, goes_on: bool = False) -> Report:
+def ended_episodes(trajectory: Trajectory, *, goes_on: bool = False) -> Report:
     """Mean return (undiscounted, as the world gave it) and length of the episodes that ended, in rows of several.
 
     An episode ends where the task is over or its time is up. Time that is up at the last step of a row cannot be told from
     the row's own end and does not count. With `goes_on` a row may open in the middle of an episode, which is left out. If
     none ended both are NaN.
     """
-    ends = (seen.done | jnp.asarray(seen.cut).at[:, -1].set(False)) & seen.alive
+    ends = (trajectory.terminated | jnp.asarray(trajectory.truncated).at[:, -1].set(False)) & trajectory.alive
     last_end = jax.lax.cummax(ends.astype(jnp.int32), axis=1, reverse=True)  # 1 up to the last end of the row
     counted, count = last_end, jnp.sum(ends)
     if goes_on:
         so_far = jax.lax.cummax(ends.astype(jnp.int32), axis=1)
         after_first = jnp.concatenate([jnp.zeros_like(so_far[:, :1]), so_far[:, :-1]], axis=1)
         counted, count = last_end * after_first, count - jnp.sum(jnp.any(ends, axis=1))
-    return _episodes(seen, counted.astype(jnp.float32), count)
+    return _episodes(trajectory, counted.astype(jnp.float32), count)
 
 
-def first_episodes(seen: Trajectory) -> Report:
+def first_episodes(trajectory: Trajectory) -> Report:
     """Mean return (undiscounted) and length of rows of one episode each, over by then or not."""
-    return _episodes(seen, jnp.ones_like(seen.reward, jnp.float32), jnp.asarray(seen.reward.shape[0]))
+    return _episodes(trajectory, jnp.ones_like(trajectory.reward, jnp.float32), jnp.asarray(trajectory.reward.shape[0]))
 
 
-def _episodes(seen: Trajectory, counted: Array, count: Array) -> Report:
-    earned = jnp.sum(counted * seen.reward.astype(jnp.float32))
-    steps = jnp.sum(counted * seen.alive.astype(jnp.float32))
+def _episodes(trajectory: Trajectory, counted: Array, count: Array) -> Report:
+    earned = jnp.sum(counted * trajectory.reward.astype(jnp.float32))
+    steps = jnp.sum(counted * trajectory.alive.astype(jnp.float32))
     return {name: Mean(total, count.astype(jnp.float32)) for name, total in zip(EPISODES, (earned, steps), strict=True)}
 
 

@@ -47,22 +47,26 @@ def svrpg(*, beta: float, horizon: int, batch: int = 1, corrected: bool = True) 
         act = sampler(environment, policy, horizon=horizon, batch=batch)
 
         def learn(
-            theta: Tree, anchor: Anchor, seen: Trajectory, client: Client, key: Key
+            theta: Tree, anchor: Anchor, trajectory: Trajectory, client: Client, key: Key
         ) -> tuple[Tree, Array, Report]:
-            to_go = reward_to_go(environment, policy, theta, seen)
+            to_go = reward_to_go(environment, policy, theta, trajectory)
             mean = jnp.full((batch,), 1.0 / batch, to_go.dtype)
-            at = scores(policy, theta, seen, to_go)
+            at = scores(policy, theta, trajectory, to_go)
             g = at(theta, mean)
-            report = first_episodes(aside(seen))
+            report = first_episodes(aside(trajectory))
             if beta == 1.0:
-                return g, env_steps(seen), report
+                return g, env_steps(trajectory), report
             if not corrected:
-                return trees.add(g, trees.scale(1.0 - beta, anchor.u)), env_steps(seen), report
-            weight = importance_weight(policy, anchor.theta_prev, theta, seen)
+                return trees.add(g, trees.scale(1.0 - beta, anchor.u)), env_steps(trajectory), report
+            weight = importance_weight(policy, anchor.theta_prev, theta, trajectory)
             g_prev = at(anchor.theta_prev, mean * weight)
             report |= measured(importance(aside(weight)))
             # beta g + (1 - beta)(u + g - w g') = g + (1 - beta)(u - w g')
-            return trees.add(g, trees.scale(1.0 - beta, trees.subtract(anchor.u, g_prev))), env_steps(seen), report
+            return (
+                trees.add(g, trees.scale(1.0 - beta, trees.subtract(anchor.u, g_prev))),
+                env_steps(trajectory),
+                report,
+            )
 
         return Direction(
             lambda theta, anchor, client, key: act(theta, client, key),
@@ -74,13 +78,13 @@ def svrpg(*, beta: float, horizon: int, batch: int = 1, corrected: bool = True) 
     return build
 
 
-def importance_weight(policy: Policy, theta_new: Tree, theta: Tree, seen: Trajectory) -> Array:
+def importance_weight(policy: Policy, theta_new: Tree, theta: Tree, trajectory: Trajectory) -> Array:
     """w(tau | theta_new, theta) of Eq. (2), one per episode [B]; averages to one over episodes sampled under `theta`."""
-    new, old = (log_likelihood(policy, at, seen) for at in (theta_new, theta))
+    new, old = (log_likelihood(policy, at, trajectory) for at in (theta_new, theta))
     return jax.lax.stop_gradient(jnp.exp(new - old))
 
 
-def log_likelihood(policy: Policy, theta: Tree, seen: Trajectory) -> Array:
+def log_likelihood(policy: Policy, theta: Tree, trajectory: Trajectory) -> Array:
     """log p(tau | theta) of every episode [B], up to what does not depend on theta."""
-    log_probs = jnp.sum(policy.log_probs(theta, seen.obs, seen.choice), axis=-1)
-    return jnp.sum(jnp.where(seen.alive, log_probs, jnp.zeros_like(log_probs)), axis=1)
+    log_probs = jnp.sum(policy.log_probs(theta, trajectory.obs, trajectory.choice), axis=-1)
+    return jnp.sum(jnp.where(trajectory.alive, log_probs, jnp.zeros_like(log_probs)), axis=1)

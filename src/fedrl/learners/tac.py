@@ -13,7 +13,7 @@ from fedrl.learners.actor_critic_records import ActorCritic, Batch, Improvement
 from fedrl.learners.learner import BuildLearner
 from fedrl.learners.likelihood_ratio import surrogate
 from fedrl.learners.minibatches import descend
-from fedrl.learners.optimizers import Rate, adam, as_rate
+from fedrl.learners.optimizers import Schedule, adam, as_schedule
 from fedrl.learners.reports import aside
 from fedrl.trees import Tree
 from fedrl.types import BuildPolicy, Metrics, Policy
@@ -23,20 +23,20 @@ from fedrl.types import BuildPolicy, Metrics, Policy
 def tac(
     *,
     q: float = 1.5,
-    alpha: Rate | float = 0.01,
-    optimiser: optax.GradientTransformation = adam(clip=0.5),
-    rate: Rate | float = 1e-3,
+    alpha: Schedule | float = 0.01,
+    optimizer: optax.GradientTransformation = adam(clip=0.5),
+    learning_rate: Schedule | float = 1e-3,
     epochs: int = 1,
     minibatch: int = 64,
     policy: BuildPolicy = ActorCritic.policy,
     value: tuple[int, ...] = ActorCritic.value,
     steps: int = ActorCritic.steps,
-    copies: int = ActorCritic.copies,
+    num_envs: int = ActorCritic.num_envs,
     local_steps: int = ActorCritic.local_steps,
-    critic_rate: float = ActorCritic.critic_rate,
+    critic_learning_rate: float = ActorCritic.critic_learning_rate,
     critic_epochs: int = ActorCritic.critic_epochs,
     critic_minibatch: int = ActorCritic.critic_minibatch,
-    lam: float = ActorCritic.lam,
+    gae_lambda: float = ActorCritic.gae_lambda,
     filter_observations: bool = ActorCritic.filter_observations,
     filter_rewards: bool = ActorCritic.filter_rewards,
     filters: Literal["pooled", "own"] = ActorCritic.filters,
@@ -47,7 +47,7 @@ def tac(
     """TAC (Lee et al. 2019) on the batch just rolled out: ascends mean(rho A) + alpha mean(S_q(pi(.|s))).
 
     `q` is the entropic index: 1 gives Shannon's entropy and thus the usual actor-critic, 2 the sparse one. rho is one at
-    the first minibatch and accounts for what the earlier ones moved. `alpha` and `rate` are numbers, or schedules
+    the first minibatch and accounts for what the earlier ones moved. `alpha` and `learning_rate` are numbers, or schedules
     by round; the settings from `policy` on are explained in `ActorCritic`.
 
     Unlike the paper, whose critics learn from a replay buffer and count the entropy of all later steps, this is the
@@ -58,15 +58,15 @@ def tac(
     above(0, "it is the entropic index, and between 1 and 2 is usual", q=q)
     at_least(0, epochs=epochs)
     at_least(1, minibatch=minibatch)
-    rate_at, alpha_at = as_rate("rate", rate), as_rate("alpha", alpha)
+    learning_rate_at, alpha_at = as_schedule("learning_rate", learning_rate), as_schedule("alpha", alpha)
     settings = ActorCritic(
-        policy=policy, value=value, steps=steps, copies=copies, local_steps=local_steps, critic_rate=critic_rate,
-        critic_epochs=critic_epochs, critic_minibatch=critic_minibatch, lam=lam, filter_observations=filter_observations,
+        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps, critic_learning_rate=critic_learning_rate,
+        critic_epochs=critic_epochs, critic_minibatch=critic_minibatch, gae_lambda=gae_lambda, filter_observations=filter_observations,
         filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:
-        return _climbing(policy, q, alpha_at, optimiser, rate_at, epochs=epochs, minibatch=minibatch)
+        return _climbing(policy, q, alpha_at, optimizer, learning_rate_at, epochs=epochs, minibatch=minibatch)
 
     return actor_critic(improvement, settings)
 
@@ -74,9 +74,9 @@ def tac(
 def _climbing(
     policy: Policy,
     q: float,
-    alpha_at: Rate,
-    optimiser: optax.GradientTransformation,
-    rate_at: Rate,
+    alpha_at: Schedule,
+    optimizer: optax.GradientTransformation,
+    learning_rate_at: Schedule,
     *,
     epochs: int,
     minibatch: int,
@@ -94,11 +94,11 @@ def _climbing(
 
         new, after = descend(
             loss, actor, state, batch, key,
-            optimiser=optimiser, rate=rate_at(round), epochs=epochs, minibatch=minibatch,
+            optimizer=optimizer, learning_rate=learning_rate_at(round), epochs=epochs, minibatch=minibatch,
         )  # fmt: skip
         return new, after, report(policy, q, *aside((actor, new, batch)))
 
-    return Improvement(optimiser.init, improve, reports(policy))
+    return Improvement(optimizer.init, improve, reports(policy))
 
 
 def reports(policy: Policy) -> tuple[str, ...]:

@@ -33,12 +33,12 @@ def trpo(
     policy: BuildPolicy = ActorCritic.policy,
     value: tuple[int, ...] = ActorCritic.value,
     steps: int = ActorCritic.steps,
-    copies: int = ActorCritic.copies,
+    num_envs: int = ActorCritic.num_envs,
     local_steps: int = ActorCritic.local_steps,
-    critic_rate: float = ActorCritic.critic_rate,
+    critic_learning_rate: float = ActorCritic.critic_learning_rate,
     critic_epochs: int = ActorCritic.critic_epochs,
     critic_minibatch: int = ActorCritic.critic_minibatch,
-    lam: float = ActorCritic.lam,
+    gae_lambda: float = ActorCritic.gae_lambda,
     filter_observations: bool = ActorCritic.filter_observations,
     filter_rewards: bool = ActorCritic.filter_rewards,
     filters: Literal["pooled", "own"] = ActorCritic.filters,
@@ -62,8 +62,8 @@ def trpo(
         )
     at_least(1, iterations=iterations, backtracks=backtracks)
     settings = ActorCritic(
-        policy=policy, value=value, steps=steps, copies=copies, local_steps=local_steps, critic_rate=critic_rate,
-        critic_epochs=critic_epochs, critic_minibatch=critic_minibatch, lam=lam, filter_observations=filter_observations,
+        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps, critic_learning_rate=critic_learning_rate,
+        critic_epochs=critic_epochs, critic_minibatch=critic_minibatch, gae_lambda=gae_lambda, filter_observations=filter_observations,
         filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
 

@@ -45,7 +45,7 @@ def of_products(method: Method, *, used: bool = True) -> Method:
             return train.combine(uploads, cohort), uploads[0]
 
         def receive(server: Any, came: tuple[Tree, Theta], cohort: Cohort, key: Key) -> tuple[Any, Metrics]:
-            usual, seen = train.receive(server, came[0], cohort, key)
+            usual, metrics = train.receive(server, came[0], cohort, key)
             weight = jnp.where(cohort.present, cohort.weight, jnp.zeros_like(cohort.weight))
             weight = weight / jnp.maximum(jnp.sum(weight), jnp.finfo(weight.dtype).tiny)
             theta, off = dict(usual.theta), []
@@ -57,7 +57,7 @@ def of_products(method: Method, *, used: bool = True) -> Method:
             factors, rank, moved = jnp.sum(jnp.asarray(off), axis=0)
             moved = jnp.maximum(moved, jnp.finfo(moved.dtype).tiny)  # nobody may have learnt anything
             share = {"factors_off": (factors / moved) ** 0.5, "rank_off": (rank / moved) ** 0.5}
-            return usual._replace(theta=theta) if used else usual, seen | share
+            return usual._replace(theta=theta) if used else usual, metrics | share
 
         return with_training(algorithm, train._replace(combine=combine, receive=receive))._replace(init=init)
 

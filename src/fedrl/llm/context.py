@@ -20,7 +20,7 @@ USER, SAID, AGAIN = "\u2460", "\u2461", "\u2462"  # stand for the first turn, th
 DATE = "26 Jul 2024"  # Llama 3.2's own, where it is not told another
 
 
-class Wording(NamedTuple):
+class PromptTemplate(NamedTuple):
     """A transcript is `opening` seen `turn`, then said `between` seen `turn`, and so on; `end` closes what is said.
 
     A prompt of its own is between `opening` and `turn`.
@@ -33,10 +33,10 @@ class Wording(NamedTuple):
     shows_commands: bool  # whether the admissible commands are listed with what is seen
 
 
-POCKET = Wording(WORLD, AGENT, END, WORLD, shows_commands=False)
+POCKET = PromptTemplate(WORLD, AGENT, END, WORLD, shows_commands=False)
 
 
-def of_chat(tokenizer: PreTrainedTokenizerBase, system: str, *, shows_commands: bool = True) -> Wording:
+def of_chat(tokenizer: PreTrainedTokenizerBase, system: str, *, shows_commands: bool = True) -> PromptTemplate:
     """The pieces of the tokenizer's chat template, found by rendering a short conversation with it.
 
     A template that tells the date is told `DATE`, so that the same episode has the same tokens on any day. Where what is
@@ -62,14 +62,14 @@ def of_chat(tokenizer: PreTrainedTokenizerBase, system: str, *, shows_commands: 
     eos = tokenizer.eos_token
     if not after.startswith(eos):
         raise ValueError(f"this model's turns end with {after[:20]!r}, wanted {eos!r}, its end-of-text token")
-    return Wording(opening, turn, eos, after.removeprefix(eos), shows_commands)
+    return PromptTemplate(opening, turn, eos, after.removeprefix(eos), shows_commands)
 
 
-class Teller(NamedTuple):
+class PromptFormatter(NamedTuple):
     """Texts as tokens."""
 
     tokenizer: PreTrainedTokenizerBase
-    wording: Wording
+    wording: PromptTemplate
 
     def tokens(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False)
@@ -106,6 +106,6 @@ class Teller(NamedTuple):
 
 
 @lru_cache(maxsize=1 << 15)
-def _spelt(teller: Teller, text: str) -> tuple[int, ...]:
+def _spelt(teller: PromptFormatter, text: str) -> tuple[int, ...]:
     """Commands come again and again."""
     return tuple(teller.tokens(text))

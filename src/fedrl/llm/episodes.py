@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 
 from fedrl.arguments import at_least, checked_class
-from fedrl.llm.context import Teller
+from fedrl.llm.context import PromptFormatter
 from fedrl.llm.decoding import Decision, Said, among, freely
 from fedrl.llm.likelihood import Sample
 from fedrl.llm.models.model import Model
@@ -94,7 +94,7 @@ class Row:
         self.turns: list[Turn] = []
         self.known: list[list[int]] = []  # the admissible commands
 
-    def told(self, teller: Teller, acting: Acting) -> list[int]:
+    def told(self, teller: PromptFormatter, acting: Acting) -> list[int]:
         """What is read now, as tokens; none where with an answer the text would be too long, which cuts the episode."""
         told = self._next(teller, acting)
         room = acting.most_tokens + 1
@@ -109,7 +109,7 @@ class Row:
         text.extend(told)
         return told
 
-    def _next(self, teller: Teller, acting: Acting) -> list[int]:
+    def _next(self, teller: PromptFormatter, acting: Acting) -> list[int]:
         options = self.info["admissible_commands"]
         demand = DEMAND if acting.decode == "free" else ""
         if acting.window is None:
@@ -140,7 +140,7 @@ def noise_of(random: np.random.Generator, episodes: int, acting: Acting = Acting
 
 def play(
     model: Model,
-    teller: Teller,
+    teller: PromptFormatter,
     make: MakeEnv,
     tasks: Sequence[int],
     group: int,
@@ -168,7 +168,7 @@ def play(
     return [row.episode() for row in rows]
 
 
-def _openings(rows: list[Row], group: int, teller: Teller, acting: Acting) -> list[list[int]]:
+def _openings(rows: list[Row], group: int, teller: PromptFormatter, acting: Acting) -> list[list[int]]:
     """What each task begins with, as tokens; all episodes of its group must begin so."""
     openings = [row.told(teller, acting) for row in rows]
     for place, row in enumerate(rows):
@@ -182,7 +182,7 @@ def _openings(rows: list[Row], group: int, teller: Teller, acting: Acting) -> li
     return openings[::group]
 
 
-def _turn(reader: Reader, teller: Teller, rows: list[Row], luck: np.ndarray, acting: Acting) -> list[bool]:
+def _turn(reader: Reader, teller: PromptFormatter, rows: list[Row], luck: np.ndarray, acting: Acting) -> list[bool]:
     """All agents say something and their worlds answer; which episodes are over."""
     at = [len(row.texts[-1]) for row in rows]
     if acting.decode == "commands":

@@ -9,7 +9,7 @@ from jax import Array
 
 from fedrl.arguments import checked_only
 from fedrl.environments.errors import check_parameters
-from fedrl.evaluation import Measure, measuring
+from fedrl.evaluation import Evaluation, evaluation_exchange
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
 from fedrl.llm.episodes import Acting, Episode, noise_of, play
@@ -40,7 +40,7 @@ def held_out(
     *,
     acting: Acting = HOW,
     chunks: int = 1,
-) -> Measure:
+) -> Evaluation:
     """One episode of each of `tasks` with the server's parameters, sampled as `acting` says.
 
     The tasks go in `chunks` parts, to be evaluated at the same time where there are workers. The log has the success rate
@@ -100,7 +100,7 @@ def held_out(
             traced=False,
             plain=True,
         )
-        return measuring(algorithm, local, choose, receive)
+        return evaluation_exchange(algorithm, local, choose, receive)
 
     return build
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from fedrl.llm.context import Teller
+from fedrl.llm.context import PromptFormatter
 from fedrl.llm.decoding import Decision, Said
 from fedrl.llm.episodes import Acting, Episode, MakeEnv, Row
 from fedrl.llm.likelihood import Sample, likelihood
@@ -15,14 +15,14 @@ from fedrl.llm.optimization import adamw, descend, minibatches
 from fedrl.llm.trie import Trie
 
 
-def demonstrated(teller: Teller, make: MakeEnv, task: int, commands: Sequence[str]) -> Sample:
+def demonstrated(teller: PromptFormatter, make: MakeEnv, task: int, commands: Sequence[str]) -> Sample:
     """The transcript of an episode in which `commands` are given, and the decisions that led to them."""
     (only,) = demonstration(teller, make, task, commands).samples()
     return only
 
 
 def demonstration(
-    teller: Teller, make: MakeEnv, task: int, commands: Sequence[str], window: int | None = None
+    teller: PromptFormatter, make: MakeEnv, task: int, commands: Sequence[str], window: int | None = None
 ) -> Episode:
     """An episode in which `commands` are given, told as `window` says (see `Acting`); its `samples` are to be imitated."""
     if not commands:
@@ -59,18 +59,18 @@ def imitate(
     samples: Sequence[Sample],
     *,
     passes: int,
-    rate: float,
+    learning_rate: float,
     shuffle: np.random.Generator,
     language: float = 0.0,
     minibatch: int = 16,
-    watch: Callable[[int, int, float], None] = lambda step, steps, loss: None,
+    callback: Callable[[int, int, float], None] = lambda step, steps, loss: None,
 ) -> Theta:
     """Make the demonstrated decisions likelier: their mean log-likelihood is climbed, `passes` times over all samples.
 
     `language` adds that weight times the log-likelihood of every token, which teaches a new network to read.
     """
-    optimiser = adamw(rate)
-    state = optimiser.init(theta)
+    optimizer = adamw(learning_rate)
+    state = optimizer.init(theta)
     useful = [sample for sample in samples if sample.decisions]
     steps = passes * -(-len(useful) // minibatch)
     for step, rows in enumerate(minibatches(range(len(useful)), passes, minibatch, shuffle), 1):
@@ -79,6 +79,6 @@ def imitate(
             now = likelihood(model, [useful[i] for i in rows], language=bool(language))
             return -now.log_prob.mean() - language * now.language
 
-        theta, state, value = descend(model, theta, state, optimiser, loss)
-        watch(step, steps, value)
+        theta, state, value = descend(model, theta, state, optimizer, loss)
+        callback(step, steps, value)
     return theta

@@ -35,12 +35,12 @@ def label(
     episodes: int = 1,
     seed: int = 0,
     acting: Acting = HOW,
-    watch: Callable[[Won], None] | None = None,
+    callback: Callable[[Won], None] | None = None,
 ) -> Won:
     """`episodes` episodes of every task of the application's pool with the parameters `theta`, and in `path` who won.
 
     The file is written whenever some tasks are done, so that the same call, after it was stopped at any instant, goes on
-    there and ends with the same bytes: draws are addressed by `seed` and task. `by` says in the file who played. `watch`
+    there and ends with the same bytes: draws are addressed by `seed` and task. `by` says in the file who played. `callback`
     is called with the labels so far.
     """
     if episodes < 1:
@@ -59,8 +59,8 @@ def label(
         "tasks": len(app.pool),
     }
     won = _begun(path, head)
-    if watch:
-        watch(won)
+    if callback:
+        callback(won)
     if all(int(task) in won for task in app.pool):
         return won
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,8 +76,8 @@ def label(
         won |= dict(zip(some, wins.mean(axis=1).tolist(), strict=True))
         labels = {str(task): bool(share) if episodes == 1 else share for task, share in sorted(won.items())}
         write_atomically(path, (json.dumps(head | {"won": labels}, indent=1) + "\n").encode())
-        if watch:
-            watch(won)
+        if callback:
+            callback(won)
     return won
 
 

@@ -31,7 +31,7 @@ class Visit(NamedTuple):
     """A client while it trains; the optimiser is new at every visit."""
 
     theta: Theta
-    optimiser: Any
+    optimizer: Any
     env_steps: Array
     message: Any
     step: Array  # how many local steps are done
@@ -50,7 +50,7 @@ def grpo(
     *,
     tasks: int = 8,
     group: int = 8,
-    rate: float = 1e-6,
+    learning_rate: float = 1e-6,
     local_steps: int = 3,
     mu: float = 0.0,
     look: Look | None = None,
@@ -71,7 +71,7 @@ def grpo(
             f"got {tasks}, {group} and {local_steps}"
         )
 
-    at_least(0, rate=rate)
+    at_least(0, learning_rate=learning_rate)
     check(mu)
 
     def build(world: TextWorld) -> Learner:
@@ -80,18 +80,18 @@ def grpo(
                 "grpo trains language agents in a TextWorld, and this federation has none; "
                 "write fedrl.llm.tasks.federation(world, partition), or fedavg(ppo()) for this one"
             )
-        optimiser = adamw(rate)
+        optimizer = adamw(learning_rate)
 
         def start(message: Any, client: Client, key: Key) -> Visit:
             none = jnp.zeros((), jnp.int32)
             unseen = jnp.zeros(2) if look else ()
             return Visit(
-                message.theta, optimiser.init(message.theta), none, message, none, unseen, nothing(PLAYED + LEARNT)
+                message.theta, optimizer.init(message.theta), none, message, none, unseen, nothing(PLAYED + LEARNT)
             )
 
         def sample(local: Visit, client: Client, key: Key) -> list[Episode]:
             check_parameters(int(client.id), local.theta)
-            return episodes(spec, world, local.theta, client.world, tasks, group, random_at(key), acting)
+            return episodes(spec, world, local.theta, client.env_params, tasks, group, random_at(key), acting)
 
         def estimate(local: Visit, seen: list[Episode], client: Client, key: Key) -> tuple[Theta, Visit]:
             """The direction is how far the update moved theta."""
@@ -99,8 +99,8 @@ def grpo(
             groups = [i // group for i in range(len(seen))]
             first = spec.first()
             learnt = improve(
-                model, local.theta, local.optimiser, first, seen, groups, settings,
-                anchored(optimiser, local.message.theta, mu), random_at(key, "shuffle"), acting.temperature,
+                model, local.theta, local.optimizer, first, seen, groups, settings,
+                anchored(optimizer, local.message.theta, mu), random_at(key, "shuffle"), acting.temperature,
             )  # fmt: skip
             steps = local.env_steps + sum(len(episode.turns) for episode in seen)
             moved = trees.subtract(learnt.theta, local.theta)
@@ -108,7 +108,7 @@ def grpo(
             if look and int(local.step) == local_steps - 1:
                 report = jnp.asarray(look(learnt.theta), jnp.float32)
             told = of_episodes(seen, [reward_of(episode, settings) for episode in seen]) | learnt.report
-            after = local._replace(optimiser=learnt.state, env_steps=steps, step=local.step + 1, report=report)
+            after = local._replace(optimizer=learnt.state, env_steps=steps, step=local.step + 1, report=report)
             return moved, after._replace(steps=added(local.steps, measured(told)))
 
         def apply(local: Visit, direction: Theta, client: Client) -> Visit:
@@ -125,7 +125,7 @@ def grpo(
             start, sample, estimate, apply, finish,
             max_steps=local_steps, traced=False, plain=True, metrics=metrics,
         )  # fmt: skip
-        return Learner(speaking(spec), spec.init, update)
+        return Learner(language_policy(spec), spec.init, update)
 
     return build
 
@@ -152,7 +152,7 @@ def random_at(key: Key, word: str = "") -> np.random.Generator:
     return np.random.Generator(np.random.Philox(np.random.SeedSequence([*data, *word.encode()])))
 
 
-def speaking(spec: Spec) -> Policy:
+def language_policy(spec: Spec) -> Policy:
     """A language agent acts by whole episodes (`episodes.play`), not one observation at a time."""
 
     def refuse(what: str, *_: Any) -> Any:

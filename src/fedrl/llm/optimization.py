@@ -21,10 +21,12 @@ class Optimiser(NamedTuple):
     step: Callable[[Theta, Theta, Any], tuple[Theta, Any]]  # (theta, gradient, state) -> theta, state
 
 
-def adamw(rate: float, *, clip: float = 1.0, decay: float = 0.01) -> Optimiser:
-    if not rate > 0:
-        raise ValueError(f"the step size must be positive, got {rate}; 1e-6 is the paper's, 5e-4 suits adapters")
-    chain = optax.chain(optax.clip_by_global_norm(clip), optax.adamw(rate, weight_decay=decay))
+def adamw(learning_rate: float, *, clip: float = 1.0, decay: float = 0.01) -> Optimiser:
+    if not learning_rate > 0:
+        raise ValueError(
+            f"the step size must be positive, got {learning_rate}; 1e-6 is the paper's, 5e-4 suits adapters"
+        )
+    chain = optax.chain(optax.clip_by_global_norm(clip), optax.adamw(learning_rate, weight_decay=decay))
 
     @jax.jit
     def step(theta: Theta, gradient: Theta, state: Any) -> tuple[Theta, Any]:
@@ -36,19 +38,19 @@ def adamw(rate: float, *, clip: float = 1.0, decay: float = 0.01) -> Optimiser:
     return Optimiser(jax.jit(chain.init), step)
 
 
-def anchored(optimiser: Optimiser, anchor: Theta, mu: float) -> Optimiser:
-    """`optimiser` of the loss plus mu/2 |theta - anchor|^2 (FedProx)."""
+def anchored(optimizer: Optimiser, anchor: Theta, mu: float) -> Optimiser:
+    """`optimizer` of the loss plus mu/2 |theta - anchor|^2 (FedProx)."""
     if mu == 0:
-        return optimiser
+        return optimizer
 
     def step(theta: Theta, gradient: Theta, state: Any) -> tuple[Theta, Any]:
-        return optimiser.step(theta, trees.subtract(gradient, pull(theta, anchor, mu)), state)
+        return optimizer.step(theta, trees.subtract(gradient, pull(theta, anchor, mu)), state)
 
-    return optimiser._replace(step=step)
+    return optimizer._replace(step=step)
 
 
 def descend(
-    model: Model, theta: Theta, state: Any, optimiser: Optimiser, *losses: Callable[[], torch.Tensor]
+    model: Model, theta: Theta, state: Any, optimizer: Optimiser, *losses: Callable[[], torch.Tensor]
 ) -> tuple[Theta, Any, float]:
     """One step down the sum of `losses`, each taken with the model at `theta` and forgotten before the next.
 
@@ -62,7 +64,7 @@ def descend(
             part = loss()
             part.backward()
             value += float(part.detach())
-    theta, state = optimiser.step(theta, jax.tree.map(jnp.asarray, gradients(model)), state)
+    theta, state = optimizer.step(theta, jax.tree.map(jnp.asarray, gradients(model)), state)
     model.net.zero_grad(set_to_none=True)
     return theta, state, value
 

@@ -14,7 +14,7 @@ PACKAGES = {"egl": "libegl1 libegl-mesa0", "osmesa": "libosmesa6"}
 HEIGHT, WIDTH = 270, 480
 
 
-class CannotDraw(ValueError):
+class RenderingUnavailable(ValueError):
     """There is no off-screen OpenGL; the message is one sentence for the user."""
 
 
@@ -22,7 +22,7 @@ def prepare() -> None:
     """Choose an off-screen OpenGL that is installed, unless MUJOCO_GL says which. Harmless where nothing is drawn."""
     wanted = os.environ.get("MUJOCO_GL", "").lower().strip()
     if wanted in LIBRARIES and not _installed(wanted):
-        raise CannotDraw(
+        raise RenderingUnavailable(
             f"MUJOCO_GL={wanted} wants {LIBRARIES[wanted]}, which is not installed; "
             f"`apt install {PACKAGES[wanted]}`, or unset MUJOCO_GL"
         )
@@ -41,7 +41,7 @@ def scene(model: Any) -> Scene:
     try:
         renderer = mujoco.Renderer(model, HEIGHT, WIDTH)
     except (ImportError, RuntimeError, OSError, AttributeError, mujoco.FatalError) as error:
-        raise CannotDraw(
+        raise RenderingUnavailable(
             f"MuJoCo cannot draw off screen here ({type(error).__name__}: {error}); `apt install {PACKAGES['egl']}` and "
             f"set MUJOCO_GL=egl, or `apt install {PACKAGES['osmesa']}` and set MUJOCO_GL=osmesa"
         ) from error

@@ -14,9 +14,9 @@ BLUE, RED, GREEN = COLOURS[:3]
 WIDTH, HEIGHT = 0.5, 0.25  # of the cart, in metres
 
 
-def cart_pole(world: carts.CartPole) -> Scene:
+def cart_pole(env_params: carts.CartPole) -> Scene:
     """To scale: the track with the marks an episode ends at, the cart, and a pole of this world's length."""
-    length = 2 * float(world.half_length)
+    length = 2 * float(env_params.half_length)
 
     def build(axes: Any) -> Any:
         edge = carts.MAX_POSITION
@@ -38,7 +38,7 @@ def cart_pole(world: carts.CartPole) -> Scene:
     return build
 
 
-def mountain_car(world: cars.MountainCar) -> Scene:
+def mountain_car(env_params: cars.MountainCar) -> Scene:
     """The hill as Gymnasium draws it, the car along its slope, and the flag at this world's goal."""
 
     def height(x: Any) -> Any:
@@ -49,7 +49,7 @@ def mountain_car(world: cars.MountainCar) -> Scene:
         axes.set(xlim=(track[0] - 0.05, track[-1] + 0.1), ylim=(0.0, 1.3), aspect="equal")
         axes.fill_between(track, height(track), color="0.88")
         axes.plot(track, height(track), color="0.4", linewidth=1.5)
-        goal = float(world.goal_position)
+        goal = float(env_params.goal_position)
         axes.plot([goal, goal], [height(goal), height(goal) + 0.22], color="0.3", linewidth=2)
         axes.fill(goal + np.array([0, 0.1, 0]), height(goal) + np.array([0.22, 0.18, 0.14]), color=GREEN)
         (body,) = axes.plot([], [], color=BLUE, linewidth=9, solid_capstyle="round")

@@ -31,14 +31,14 @@ class CartPole:
     clients: int = 2
     rounds: int = 50
     steps: int = 2000  # environment steps of a client between two rounds
-    copies: int = 4  # rows these steps are taken in: each as long as an episode may be
-    rate: float = 1.5e-3
+    num_envs: int = 4  # rows these steps are taken in: each as long as an episode may be
+    learning_rate: float = 1.5e-3
     decay: float = 0.96  # of the rate per round
     entropy: float = 0.01
     epochs: int = 6
     minibatch: int = 125
     episodes: int = 10  # of each client in an evaluation
-    every: int = 2
+    eval_every: int = 2
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ class MountainCar:
     rounds: int = 32
     local_steps: int = 2
     steps: int = 2048  # environment steps per iteration
-    copies: int = 2
+    num_envs: int = 2
     hold: int = 8  # steps for which the exploration noise stays the same
-    rate: float = 1e-3
+    learning_rate: float = 1e-3
     epochs: int = 4
     minibatch: int = 128
     episodes: int = 10  # of each client in an evaluation
-    every: int = 2
+    eval_every: int = 2
 
 
 @dataclass(frozen=True)
@@ -61,13 +61,13 @@ class Hopper:
     clients: int = 2
     rounds: int = 120
     steps: int = 4000  # environment steps of a client between two rounds
-    copies: int = 4
-    rate: float = 3e-4
+    num_envs: int = 4
+    learning_rate: float = 3e-4
     decay: float = 0.99
     epochs: int = 10
     minibatch: int = 64
     episodes: int = 5  # of each client in an evaluation
-    every: int = 5
+    eval_every: int = 5
 
 
 def _ppo_fedavg(
@@ -76,14 +76,16 @@ def _ppo_fedavg(
     """The one arm of these recipes: PPO with the config's sizes, the critic trained as long as the actor."""
     learner = ppo(
         steps=config.steps,
-        copies=config.copies,
+        num_envs=config.num_envs,
         epochs=config.epochs,
         minibatch=config.minibatch,
         critic_epochs=config.epochs,
         critic_minibatch=config.minibatch,
         **settings,
     )
-    return {ARM: Arm(fedavg(learner), federation, config.rounds, engine, sampled_return(config.episodes), config.every)}
+    return {
+        ARM: Arm(fedavg(learner), federation, config.rounds, engine, sampled_return(config.episodes), config.eval_every)
+    }
 
 
 def _build_cart_pole(config: CartPole) -> dict[str, Arm]:
@@ -92,7 +94,7 @@ def _build_cart_pole(config: CartPole) -> dict[str, Arm]:
         Federation(cart_pole.environment(), cart_pole.start_ranges(config.clients, 0.05, 0.05)),
         fused("vmap"),
         policy=categorical_mlp(64, 64, last=0.01),
-        rate=decaying(config.rate, decay=config.decay),
+        learning_rate=decaying(config.learning_rate, decay=config.decay),
         entropy=constant(config.entropy),
         filter_rewards=False,
     )
@@ -101,25 +103,25 @@ def _build_cart_pole(config: CartPole) -> dict[str, Arm]:
 def _build_mountain_car(config: MountainCar) -> dict[str, Arm]:
     return _ppo_fedavg(
         config,
-        Federation(mountain_car.environment(), mountain_car.world(shift=jnp.zeros(config.clients))),
+        Federation(mountain_car.environment(), mountain_car.params(shift=jnp.zeros(config.clients))),
         fused("vmap"),
         policy=gaussian_mlp(64, 64, hold=config.hold),
         local_steps=config.local_steps,
-        rate=constant(config.rate),
+        learning_rate=constant(config.learning_rate),
     )
 
 
 def _build_hopper(config: Hopper) -> dict[str, Arm]:
     from fedrl.environments.control import mujoco
     from fedrl.environments.control.mujoco_tasks import HOPPER as TASK
-    from fedrl.environments.control.mujoco_tasks import world
+    from fedrl.environments.control.mujoco_tasks import params
 
     return _ppo_fedavg(
         config,
-        Federation(mujoco.hopper(), world(TASK, noise=np.full(config.clients, TASK.noise))),
+        Federation(mujoco.hopper(), params(TASK, noise=np.full(config.clients, TASK.noise))),
         processes(),
         policy=gaussian_mlp(64, 64, last=0.01),
-        rate=decaying(config.rate, decay=config.decay),
+        learning_rate=decaying(config.learning_rate, decay=config.decay),
     )
 
 

@@ -25,7 +25,7 @@ from fedrl.experiments import judge
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe, RecipeError
 from fedrl.federations.federation import Federation
 from fedrl.keys import of_seed
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.plots import curves
 from fedrl.theory.common_policies import best_deterministic, best_stationary
@@ -50,25 +50,25 @@ class Config:
 def build(config: Config) -> dict[str, Arm]:
     if config.clients < 2:
         raise RecipeError(f"clients={config.clients}: a federation of two kinds wants at least 2; try --set clients=20")
-    federation = Federation(finite.environment(7, 4, config.gamma), worlds(config))
+    federation = Federation(finite.environment(7, 4, config.gamma), federation_mdps(config))
     eta, steps = config.eta, config.local_steps
     sampling: dict[str, Any] = {"horizon": config.horizon, "batch": config.batch}
 
     def arm(method: Method) -> Arm:
-        return Arm(method, federation, config.rounds, fused(config.over), every=2)
+        return Arm(method, federation, config.rounds, fused(config.over), eval_every=2)
 
     samples = config.horizon * config.batch
     return {
-        OWN: arm(alone(steps_along(reinforce(**sampling), eta=eta, local_steps=steps))),
+        OWN: arm(alone(gradient_learner(reinforce(**sampling), eta=eta, local_steps=steps))),
         PLAIN: arm(fed_q_learning(eta=config.q_eta, local_steps=steps, samples=samples)),
         "PAvg (averaged policies)": arm(pavg(eta=eta, local_steps=steps, **sampling)),
         AWARE: arm(rs_fedpg(eta=eta, local_steps=steps, lam=config.lam, **sampling)),
     }
 
 
-def worlds(config: Config) -> finite.MDP:
-    world = seven_state.synthetic()
-    return jax.vmap(lambda i: world(of_seed(0), i))(jnp.arange(config.clients))
+def federation_mdps(config: Config) -> finite.MDP:
+    draw = seven_state.synthetic()
+    return jax.vmap(lambda i: draw(of_seed(0), i))(jnp.arange(config.clients))
 
 
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
@@ -85,7 +85,7 @@ def _above(arms: dict[str, Outcome], better: str, worse: str, text: str) -> Clai
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     """Learning curves between the values of the best deterministic and the best stochastic common policy."""
-    federation, gamma = worlds(config), config.gamma
+    federation, gamma = federation_mdps(config), config.gamma
     levels = {
         "best stochastic common policy": float(best_stationary(federation, gamma, starts=8).value),
         "best deterministic common policy": float(best_deterministic(federation, gamma).value),

@@ -20,7 +20,7 @@ class Checkpoint(NamedTuple):
     log_bytes: int  # how much of the log had been written: resume by cutting it there
 
 
-class Damaged(ValueError):
+class CheckpointCorrupted(ValueError):
     """One checkpoint that cannot be used, and why."""
 
 
@@ -53,7 +53,7 @@ def newest(folder: str | Path, like: Tree) -> tuple[Checkpoint | None, list[str]
     for round in sorted(_rounds(folder), reverse=True):
         try:
             data, log_bytes = _read(folder, round)
-        except Damaged as reason:
+        except CheckpointCorrupted as reason:
             damaged.append(str(reason))
         else:
             return Checkpoint(from_bytes(data, like, name=str(_data(folder, round))), round, log_bytes), damaged
@@ -88,16 +88,18 @@ def _read_sidecar(folder: Path, round: int) -> dict:
     try:
         text = sidecar.read_bytes()
     except FileNotFoundError:
-        raise Damaged(f"{_data(folder, round).name}: no {sidecar.name} beside it, it was never finished") from None
+        raise CheckpointCorrupted(
+            f"{_data(folder, round).name}: no {sidecar.name} beside it, it was never finished"
+        ) from None
     except OSError as error:
-        raise Damaged(f"{sidecar.name}: cannot be read ({error.strerror})") from None
+        raise CheckpointCorrupted(f"{sidecar.name}: cannot be read ({error.strerror})") from None
     try:
         fields = json.loads(text)
         whole = text == _describe(round, fields["log_bytes"], fields["data_bytes"], fields["data_sha256"])
     except (ValueError, KeyError, TypeError):
-        raise Damaged(f"{sidecar.name}: cut short or altered") from None
+        raise CheckpointCorrupted(f"{sidecar.name}: cut short or altered") from None
     if not whole:
-        raise Damaged(f"{sidecar.name}: its checksum differs")
+        raise CheckpointCorrupted(f"{sidecar.name}: its checksum differs")
     return fields
 
 
@@ -107,11 +109,11 @@ def _read(folder: Path, round: int) -> tuple[bytes, int]:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise Damaged(f"{path.name}: cannot be read ({error.strerror})") from None
+        raise CheckpointCorrupted(f"{path.name}: cannot be read ({error.strerror})") from None
     if len(data) != fields["data_bytes"]:
-        raise Damaged(f"{path.name}: {len(data)} bytes, wanted {fields['data_bytes']}")
+        raise CheckpointCorrupted(f"{path.name}: {len(data)} bytes, wanted {fields['data_bytes']}")
     if hashlib.sha256(data).hexdigest() != fields["data_sha256"]:
-        raise Damaged(f"{path.name}: sha256 differs")
+        raise CheckpointCorrupted(f"{path.name}: sha256 differs")
     return data, fields["log_bytes"]
 
 
@@ -129,5 +131,5 @@ def _prune(folder: Path, newest_round: int, keep: int) -> None:
 def _looks_whole(folder: Path, round: int) -> bool:
     try:
         return _data(folder, round).stat().st_size == _read_sidecar(folder, round)["data_bytes"]
-    except (Damaged, OSError):
+    except (CheckpointCorrupted, OSError):
         return False

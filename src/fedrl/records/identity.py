@@ -17,18 +17,20 @@ FIRST = ("recipe", "kind")  # if these differ, so may all else
 PACKAGES = ("fedrl", "jax", "jaxlib", "numpy", "optax", "gymnasium")
 
 
-def of_run(method: Any, federation: Federation, measure: Any, *, seeds: range, every: int, engine: str) -> Config:
+def of_run(
+    method: Any, federation: Federation, evaluation: Any, *, seeds: range, eval_every: int, engine: str
+) -> Config:
     """What `train` was asked for, but for the number of rounds, which may grow. `engine` is "exact" or "vmap"."""
     return {
         "kind": "train",
         "seed": seeds.start,
         "seeds": len(seeds),
-        "every": int(every),
+        "eval_every": int(eval_every),
         "engine": engine,
         "precision": str(jnp.result_type(float)),
         "method": describe(method),
         "federation": describe(federation) | {"clients": int(federation.count)},
-        "measure": describe(measure),
+        "evaluation": describe(evaluation),
     }
 
 
@@ -76,9 +78,9 @@ def differences(there: Any, here: Any, key: str = "", *, lenient: bool = False) 
 
 
 def _number(value: Any) -> Any:
-    """`rate=constant(0.1)` is `rate=0.1`."""
-    if isinstance(value, dict) and value.keys() == {"function", "rate"} and value["function"] == "constant":
-        return value["rate"]
+    """`learning_rate=constant(0.1)` is `learning_rate=0.1`."""
+    if isinstance(value, dict) and value.keys() == {"function", "learning_rate"} and value["function"] == "constant":
+        return value["learning_rate"]
     return value
 
 

@@ -28,13 +28,13 @@ class Journal:
         self,
         out: str | Path | None,
         ledger: Ledger,
-        keep: Callable[[State], Tree] | None,
+        snapshot: Callable[[State], Tree] | None,
         check: Check,
         listed: Callable[[int, Metrics], Row],
         warn: Callable[[str], None],
     ):
         self.folder = Path(out) if out else None
-        self.ledger, self.keep = ledger, keep
+        self.ledger, self.snapshot = ledger, snapshot
         self.check, self.listed, self.warn = check, listed, warn
         self.rows: list[Row] = []
         self.writer: log.LogWriter | None = None
@@ -45,7 +45,7 @@ class Journal:
         state, opening = play.init(list(seeds))
         if self.folder and (found := self._found(self.folder, state, rounds, warn)):
             return found
-        metrics = jax.device_get(opening | play.measure(state))
+        metrics = jax.device_get(opening | play.evaluate(state))
         self.check(0, metrics)
         self._add(self.ledger.row(0, metrics) | self.listed(0, metrics))
         self._keep(0, state)
@@ -84,8 +84,8 @@ class Journal:
         return Checkpoint(state, done + count, self._synced())
 
     def _keep(self, round: int, state: State) -> None:
-        if self.folder and self.keep:
-            snapshots.save(self.folder, round, self.keep(state))
+        if self.folder and self.snapshot:
+            snapshots.save(self.folder, round, self.snapshot(state))
 
     def _add(self, row: Row) -> None:
         if "left_out" in row:
@@ -110,7 +110,7 @@ class Journal:
         """Write the policy and the final returns."""
         shared = jax.tree.leaves(state.server)  # none where every client keeps its own parameters
         theta = jax.vmap(algorithm.answer)(state.server) if shared else state.clients.memory
-        returns = returns_of(jax.device_get(play.measure(state)))
+        returns = returns_of(jax.device_get(play.evaluate(state)))
         rounds = {"rounds": str(self.rows[-1]["round"])}
         if self.folder:
             save_tree(self.folder / "policy.safetensors", content.tensors, content.header | rounds)

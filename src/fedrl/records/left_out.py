@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fedrl.environments.errors import Diverged, WorldError
+from fedrl.environments.errors import EnvironmentFailed, TrainingDiverged
 from fedrl.faults import WORDS, Faults, Why
 from fedrl.types import Metrics
 
@@ -83,19 +83,19 @@ def check(faults: Faults, round: int, metrics: Metrics, first_seed: int, explain
                 raise _refusal(faults, what, first.why, counted, asked)
 
 
-def _refusal(faults: Faults, what: str, why: Why, counted: int, asked: int) -> WorldError:
+def _refusal(faults: Faults, what: str, why: Why, counted: int, asked: int) -> EnvironmentFailed:
     diverged = why in (Why.NOT_FINITE, Why.MEMORY)
     if not faults.leaves_out:
         mend = "take smaller steps or clip the gradient" if diverged else "fix this client"
         text = f"{what}; {mend}, or go on without such clients: faults=leave_out()"
-        return Diverged(text) if diverged else WorldError(text)
+        return TrainingDiverged(text) if diverged else EnvironmentFailed(text)
     text = f"{what}; {counted} of {asked} clients are left, the quorum is {faults.needed(asked)}"
     if counted == 0 and diverged:
-        return Diverged(f"{text}; take smaller steps or clip the gradient")
+        return TrainingDiverged(f"{text}; take smaller steps or clip the gradient")
     again = (
         f"ask them again with in_a_row={faults.in_a_row + 1} or more" if why == Why.NOT_ASKED else "fix these clients"
     )
-    return WorldError(f"{text}; the rounds before are kept: {again} or lower the quorum, then resume")
+    return EnvironmentFailed(f"{text}; the rounds before are kept: {again} or lower the quorum, then resume")
 
 
 def _why(one: Absent, round: int, explain: Explain) -> str:

@@ -34,7 +34,7 @@ import numpy as np
 
 from fedrl.core.round import State
 from fedrl.environments import spaces
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.federations.federation import Federation
 from fedrl.policies.filtered import Filtered
 from fedrl.policies.saved import FORMAT
@@ -104,11 +104,11 @@ def _spaces(federation: Federation) -> dict[str, Any]:
 
 def _spaces_of(federation: Federation, client: int) -> tuple[Any, Any]:
     """A client's spaces with its own bounds, which its simulator knows; None where it does not open."""
-    world = jax.tree.map(lambda x: np.asarray(x)[client], federation.worlds)
+    env_params = jax.tree.map(lambda x: np.asarray(x)[client], federation.env_params)
     host: Any = federation.environment
     try:
-        simulator = host.open(client, world, 1)
-    except WorldError:  # a client that training left out
+        simulator = host.open(client, env_params, 1)
+    except EnvironmentFailed:  # a client that training left out
         return None, None
     close(client, simulator)
     return simulator.observations, simulator.actions

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from fedrl.cli import output
-from fedrl.experiments.experiment import Watch
+from fedrl.experiments.experiment import Callback
 from fedrl.records.rows import Row
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -90,22 +90,22 @@ def clock_time(seconds: float) -> str:
 
 
 @contextmanager
-def shown(console: Console, arms: list[str], seeds: int) -> Iterator[Watch]:
+def shown(console: Console, arms: list[str], seeds: int) -> Iterator[Callback]:
     """The function to hand to `running.run`."""
     tracker = Tracker(arms, seeds)
-    with _live(console, tracker) if console.is_terminal else _lines(console, tracker) as watch:
-        yield watch
+    with _live(console, tracker) if console.is_terminal else _lines(console, tracker) as callback:
+        yield callback
 
 
 @contextmanager
-def _live(console: Console, tracker: Tracker) -> Iterator[Watch]:
+def _live(console: Console, tracker: Tracker) -> Iterator[Callback]:
     shown = ("at", "said", "spark", "speed", "left")
     columns = [TextColumn(f"{{task.fields[news].{name}}}", markup=False) for name in shown]
     title = TextColumn("{task.description}", style="bold", markup=False)
     with Progress(title, BarColumn(bar_width=12), *columns, console=console, transient=True) as bars:
         task = bars.add_task("compiling …", total=None, news=SILENCE)
 
-        def watch(arm: str, row: Row, rounds: int) -> None:
+        def callback(arm: str, row: Row, rounds: int) -> None:
             news = tracker.news(arm, row, rounds)
             if news.done:
                 output.say(console, f"{news.which} {arm}: {rounds} rounds, {news.said}")
@@ -113,14 +113,14 @@ def _live(console: Console, tracker: Tracker) -> Iterator[Watch]:
             else:
                 bars.update(task, description=f"{news.which} {arm}", total=rounds, completed=news.round, news=news)
 
-        yield watch
+        yield callback
 
 
 @contextmanager
-def _lines(console: Console, tracker: Tracker) -> Iterator[Watch]:
+def _lines(console: Console, tracker: Tracker) -> Iterator[Callback]:
     said_at: dict[str, float] = {}
 
-    def watch(arm: str, row: Row, rounds: int) -> None:
+    def callback(arm: str, row: Row, rounds: int) -> None:
         news = tracker.news(arm, row, rounds)
         if news.done or arm not in said_at or tracker.clock() - said_at[arm] >= PAUSE:
             said_at[arm] = tracker.clock()
@@ -128,4 +128,4 @@ def _lines(console: Console, tracker: Tracker) -> Iterator[Watch]:
             output.say(console, ", ".join(part for part in parts if part))
             console.file.flush()
 
-    yield watch
+    yield callback

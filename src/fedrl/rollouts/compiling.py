@@ -8,7 +8,7 @@ import jax
 Turn = Callable[[bool], None]  # True: compiling begins, False: it is over
 
 
-class Watch:
+class Callback:
     """Who is told in this process; nobody, unless a worker says otherwise."""
 
     turn: Turn = staticmethod(lambda held: None)
@@ -23,12 +23,12 @@ class Compiled:
     def __call__(self, *arguments: Any) -> Any:
         if not self.first:
             return self.program(*arguments)
-        Watch.turn(True)
+        Callback.turn(True)
         try:
             return jax.block_until_ready(self.program(*arguments))
         finally:
             self.first = False
-            Watch.turn(False)
+            Callback.turn(False)
 
     def __reduce__(self) -> tuple:
         return Compiled, (self.function,)

@@ -24,8 +24,8 @@ class Trajectory(NamedTuple):
     choice: Any
     reward: Any
     alive: Any
-    done: Any  # the task was over after this step
-    cut: Any  # time was up, or the roll-out stops here: what follows is worth something but was not seen
+    terminated: Any  # the task was over after this step
+    truncated: Any  # time was up, or the roll-out stops here: what follows is worth something but was not seen
     after: Any  # the observation after this step, before any new episode began
 
 
@@ -47,7 +47,9 @@ def sampler(
     from fedrl.rollouts.traced import rollout
 
     def act(theta: Tree, client: Client, key: Key) -> Trajectory:
-        return rollout(environment, policy, theta, client.world, key, horizon=horizon, batch=batch, restart=restart)
+        return rollout(
+            environment, policy, theta, client.env_params, key, horizon=horizon, batch=batch, restart=restart
+        )
 
     return act
 
@@ -65,5 +67,5 @@ def shapes(environment: Environment | Host, policy: Policy, theta: Tree, *, hori
     return Trajectory(many(one), many(choice), *map(many, (number, flag, flag, flag, one)))
 
 
-def env_steps(seen: Trajectory) -> Array:
-    return jnp.sum(seen.alive, dtype=jnp.int32)
+def env_steps(trajectory: Trajectory) -> Array:
+    return jnp.sum(trajectory.alive, dtype=jnp.int32)

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from fedrl import keys
-from fedrl.environments.errors import WorldError, check_parameters
+from fedrl.environments.errors import EnvironmentFailed, check_parameters
 from fedrl.environments.protocol import Host, Simulator
 from fedrl.keys import Key
 from fedrl.rollouts.compiling import Compiled
@@ -29,20 +29,20 @@ def rollout(environment: Host, policy: Policy, *, horizon: int, batch: int, rest
     act = act_of(policy)
     draws = -(-horizon // policy.hold)
     noise = Compiled(lambda key: policy.noise(keys.of(key, "act"), (draws * batch,)))
-    seeds = Compiled(lambda key: jax.random.bits(keys.of(key, "reset"), (horizon + 1, batch, 2)))
+    draw_seeds = Compiled(lambda key: jax.random.bits(keys.of(key, "reset"), (horizon + 1, batch, 2)))
 
     def sample(theta: Tree, client: Client, key: Key) -> Trajectory:
         theta = jax.tree.map(np.asarray, theta)
-        world, who = jax.tree.map(np.asarray, client.world), int(client.id)
+        env_params, who = jax.tree.map(np.asarray, client.env_params), int(client.id)
         check_parameters(who, theta)
-        simulator = opened(environment, who, world, batch)
+        simulator = opened(environment, who, env_params, batch)
         acts = jax.tree.map(lambda x: np.asarray(x).reshape(draws, batch, *x.shape[1:]), noise(key))
-        luck = np.asarray(seeds(key)).astype(np.uint64)
-        luck = luck[..., 0] << np.uint64(32) | luck[..., 1]
+        seeds = np.asarray(draw_seeds(key)).astype(np.uint64)
+        seeds = seeds[..., 0] << np.uint64(32) | seeds[..., 1]
         room = shapes(environment, policy, theta, horizon=horizon, batch=batch)
         blank = Trajectory(*(np.zeros((horizon, batch, *x.shape[2:]), x.dtype) for x in room))
         return _play(
-            environment, simulator, who, lambda obs, n: act(theta, obs, n), acts, policy.hold, luck, restart, blank
+            environment, simulator, who, lambda obs, n: act(theta, obs, n), acts, policy.hold, seeds, restart, blank
         )
 
     return sample
@@ -55,27 +55,27 @@ def _play(
     act: Callable,
     acts: Any,
     hold: int,
-    luck: np.ndarray,
+    seeds: np.ndarray,
     restart: bool,
-    seen: Trajectory,
+    trajectory: Trajectory,
 ) -> Trajectory:
-    """Fill `seen` [T, B]; returned as [B, T]. Without `restart`, a row that is over is not stepped any more.
+    """Fill `trajectory` [T, B]; returned as [B, T]. Without `restart`, a row that is over is not stepped any more.
 
     All rows choose an action at every step, even then: a product of matrices rounds by their sizes.
     """
-    horizon, batch = luck.shape[0] - 1, luck.shape[1]
+    horizon, batch = seeds.shape[0] - 1, seeds.shape[1]
     rows, episode = np.arange(batch), np.zeros(batch, int)
-    obs, live = simulator.reset(rows, luck[0]), rows
+    obs, live = simulator.reset(rows, seeds[0]), rows
     for t in range(horizon):
         choice, action = act(obs, jax.tree.map(lambda x, t=t: x[t // hold], acts))
         if len(live) == batch:
-            after, reward, done, cut = simulator.step(action)
+            after, reward, terminated, truncated = simulator.step(action)
         else:
-            after, reward, done, cut = simulator.step(action[live], live)
-        over = done | cut
-        came = obs[live], choice[live], reward, True, done, cut & ~done, after
+            after, reward, terminated, truncated = simulator.step(action[live], live)
+        over = terminated | truncated
+        came = obs[live], choice[live], reward, True, terminated, truncated & ~terminated, after
         for name, value in zip(Trajectory._fields, came, strict=True):
-            getattr(seen, name)[t, live] = value
+            getattr(trajectory, name)[t, live] = value
         obs = obs.copy()
         obs[live] = after
         if not restart:
@@ -85,14 +85,14 @@ def _play(
         elif over.any() and t < horizon - 1:
             again = rows[over]
             episode[again] += 1
-            obs[again] = simulator.reset(again, luck[episode[again], again])
-    seen.cut[-1] |= ~seen.done[-1]
-    if not restart and not environment.limit and horizon == MOST_STEPS and len(live):
-        raise WorldError(
+            obs[again] = simulator.reset(again, seeds[episode[again], again])
+    trajectory.truncated[-1] |= ~trajectory.terminated[-1]
+    if not restart and not environment.max_episode_steps and horizon == MOST_STEPS and len(live):
+        raise EnvironmentFailed(
             f"client {who}: an episode has not ended after {horizon} steps and the environment has no time limit; "
-            "give it one, e.g. fedrl.gymnasium(make_env, clients=…, limit=1000)"
+            "give it one, e.g. fedrl.gymnasium(make_env, clients=…, max_episode_steps=1000)"
         )
-    return Trajectory(*(np.ascontiguousarray(np.swapaxes(x, 0, 1)) for x in seen))
+    return Trajectory(*(np.ascontiguousarray(np.swapaxes(x, 0, 1)) for x in trajectory))
 
 
 def act_of(policy: Policy) -> Callable:
@@ -112,16 +112,16 @@ def act_of(policy: Policy) -> Callable:
 _open: OrderedDict[tuple, tuple[Host, bytes, Simulator]] = OrderedDict()
 
 
-def opened(environment: Host, who: int, world: Any, copies: int, purpose: int = 0) -> Simulator:
+def opened(environment: Host, who: int, env_params: Any, num_envs: int, purpose: int = 0) -> Simulator:
     """The simulator of client `who` with this world, opened now or kept from before; each purpose has its own."""
-    place = (id(environment.open), who, copies, purpose)
-    stamp = b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(world))
+    place = (id(environment.open), who, num_envs, purpose)
+    stamp = b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(env_params))
     if place in _open and _open[place][1] == stamp and _open[place][0] is environment:
         _open.move_to_end(place)
         return _open[place][2]
     if place in _open:
         close(who, _open.pop(place)[2])
-    _open[place] = (environment, stamp, environment.open(who, world, copies))
+    _open[place] = (environment, stamp, environment.open(who, env_params, num_envs))
     if len(_open) > MOST_OPEN:
         (_, longest_ago, *_), (_, _, simulator) = _open.popitem(last=False)
         close(longest_ago, simulator)

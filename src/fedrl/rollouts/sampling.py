@@ -8,7 +8,7 @@ import jax
 from fedrl.environments.protocol import Environment, Host
 from fedrl.keys import Key
 from fedrl.rollouts.episodes import Trajectory, sampler
-from fedrl.rollouts.shared import Scene, meeting
+from fedrl.rollouts.shared import SharedState, meeting
 from fedrl.rollouts.shared_host import host_meeting
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
@@ -18,8 +18,8 @@ class Contact(NamedTuple):
     """What a `LocalUpdate` and a `Learner` say of it."""
 
     sample: Callable
-    together: bool = False
-    scene: Callable = lambda world, key: ()
+    shared_env: bool = False
+    init_shared_state: Callable = lambda env_params, key: ()
 
 
 def contact(
@@ -44,7 +44,7 @@ def contact(
     else:
         meet = meeting(environment, policy, horizon=horizon, batch=batch)
 
-    def sample(local: Tree, clients: Client, scene: Scene, key: Key) -> tuple[Trajectory, Scene]:
-        return meet.act(jax.vmap(parameters)(local, clients), clients, scene, key)
+    def sample(local: Tree, clients: Client, shared_state: SharedState, key: Key) -> tuple[Trajectory, SharedState]:
+        return meet.act(jax.vmap(parameters)(local, clients), clients, shared_state, key)
 
     return Contact(sample, True, meet.begin)

@@ -18,12 +18,14 @@ from fedrl.rollouts.traced import drawn
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy
 
-Scene = Any  # states of the world, [copies, ...]
+SharedState = Any  # states of the world, [copies, ...]
 
 
 class Meeting(NamedTuple):
-    begin: Callable[[Tree, Key], Scene]  # (world, key)
-    act: Callable[[Tree, Client, Scene, Key], tuple[Trajectory, Scene]]  # (stack of the policy's parameters, ...)
+    begin: Callable[[Tree, Key], SharedState]  # (world, key)
+    act: Callable[
+        [Tree, Client, SharedState, Key], tuple[Trajectory, SharedState]
+    ]  # (stack of the policy's parameters, ...)
 
 
 def meeting(environment: Environment, policy: Policy, *, horizon: int, batch: int) -> Meeting:
@@ -33,49 +35,52 @@ def meeting(environment: Environment, policy: Policy, *, horizon: int, batch: in
     counts as cut, though the world goes on.
     """
 
-    def begin(world: Tree, key: Key) -> Scene:
-        place = environment.prepare(world)
+    def begin(env_params: Tree, key: Key) -> SharedState:
+        place = environment.prepare(env_params)
         noise = environment.noise(keys.of(key, "reset"), (batch,))
         return jax.vmap(lambda n: environment.reset(place, n))(noise)
 
-    def act(theta: Tree, clients: Client, scene: Scene, key: Key) -> tuple[Trajectory, Scene]:
-        place, acting = environment.prepare(_first(clients.world)), jax.vmap(policy.prepare)(theta)
+    def act(theta: Tree, clients: Client, shared_state: SharedState, key: Key) -> tuple[Trajectory, SharedState]:
+        place, acting = environment.prepare(_first(clients.env_params)), jax.vmap(policy.prepare)(theta)
         moves, again = (drawn(environment.noise, keys.of(key, word), horizon, batch) for word in ("move", "again"))
 
-        def luck(client_id: Array) -> Any:
+        def draw_noise(client_id: Array) -> Any:
             return drawn(policy.noise, keys.of(key, "act", client_id), horizon, batch, policy.hold)
 
-        acts = jax.vmap(luck, out_axes=2)(clients.id)  # [T, B, m]
+        acts = jax.vmap(draw_noise, out_axes=2)(clients.id)  # [T, B, m]
 
         def step(state: Any, last: Array, move: Any, new: Any, noise: Any) -> tuple[Any, Trajectory]:
             obs = environment.observe(place, state)
             choice = jax.vmap(policy.sample)(acting, obs, noise)
             after = environment.step(place, state, jax.vmap(policy.action)(choice), move)
-            over = after.done | after.cut
-            done, cut = (
-                jnp.broadcast_to(x, after.reward.shape) for x in (after.done, (after.cut | last) & ~after.done)
+            over = after.terminated | after.truncated
+            terminated, truncated = (
+                jnp.broadcast_to(x, after.reward.shape)
+                for x in (after.terminated, (after.truncated | last) & ~after.terminated)
             )
-            seen = Trajectory(
+            trajectory = Trajectory(
                 obs=obs,
                 choice=choice,
                 reward=after.reward,
-                alive=jnp.ones_like(done),
-                done=done,
-                cut=cut,
+                alive=jnp.ones_like(terminated),
+                terminated=terminated,
+                truncated=truncated,
                 after=environment.observe(place, after.state),
             )
-            return trees.where(over, environment.reset(place, new), after.state), seen
+            return trees.where(over, environment.reset(place, new), after.state), trajectory
 
-        def scan_step(scene: Scene, now: tuple[Array, Any, Any, Any]) -> tuple[Scene, Trajectory]:
+        def scan_step(shared_state: SharedState, now: tuple[Array, Any, Any, Any]) -> tuple[SharedState, Trajectory]:
             last, *noise = now
-            return jax.vmap(lambda state, *n: step(state, last, *n))(scene, *noise)
+            return jax.vmap(lambda state, *n: step(state, last, *n))(shared_state, *noise)
 
         last = jnp.arange(horizon) == horizon - 1
-        scene, seen = jax.lax.scan(scan_step, scene, (last, moves, again, acts))
-        return jax.tree.map(lambda x: jnp.moveaxis(x, 2, 0).swapaxes(1, 2), seen), scene  # [T, B, m] -> [m, B, T]
+        shared_state, trajectory = jax.lax.scan(scan_step, shared_state, (last, moves, again, acts))
+        return jax.tree.map(
+            lambda x: jnp.moveaxis(x, 2, 0).swapaxes(1, 2), trajectory
+        ), shared_state  # [T, B, m] -> [m, B, T]
 
     return Meeting(begin, act)
 
 
-def _first(worlds: Tree) -> Tree:
-    return jax.tree.map(lambda x: x[0], worlds)
+def _first(env_params: Tree) -> Tree:
+    return jax.tree.map(lambda x: x[0], env_params)

@@ -27,7 +27,7 @@ def rollout(
     environment: Environment,
     policy: Policy,
     theta: Tree,
-    world: Tree,
+    env_params: Tree,
     key: Key,
     *,
     horizon: int,
@@ -35,7 +35,7 @@ def rollout(
     restart: bool = False,
 ) -> Trajectory:
     """`batch` rows of at most `horizon` steps: one episode each, or with `restart` one after another."""
-    place, acting = environment.prepare(world), policy.prepare(theta)
+    place, acting = environment.prepare(env_params), policy.prepare(theta)
     first = environment.noise(keys.of(key, "reset"), (batch,))
 
     moves, again = (drawn(environment.noise, keys.of(key, word), horizon, batch) for word in ("move", "again"))
@@ -47,19 +47,19 @@ def rollout(
         obs = environment.observe(place, state)
         choice = policy.sample(acting, obs, act)
         after = environment.step(place, state, policy.action(choice), move)
-        over = after.done | after.cut
-        seen = Trajectory(
+        over = after.terminated | after.truncated
+        trajectory = Trajectory(
             obs=obs,
             choice=choice,
             reward=jnp.where(alive, after.reward, jnp.zeros_like(after.reward)),
             alive=alive,
-            done=after.done,
-            cut=(after.cut | last) & ~after.done,
+            terminated=after.terminated,
+            truncated=(after.truncated | last) & ~after.terminated,
             after=environment.observe(place, after.state),
         )
         if restart:
-            return (trees.where(over, environment.reset(place, new), after.state), alive), seen
-        return (after.state, alive & ~over), seen
+            return (trees.where(over, environment.reset(place, new), after.state), alive), trajectory
+        return (after.state, alive & ~over), trajectory
 
     def scan_step(
         carry: tuple[Any, Array], inputs: tuple[Array, Any, Any, Any]

@@ -42,7 +42,7 @@ class Draws(NamedTuple):
 class Chosen(NamedTuple):
     """What the server remembers in a two-phase method."""
 
-    luck: Key
+    rng_key: Key
     ids: Array  # [K] who trains in this round
 
 
@@ -54,17 +54,17 @@ def draws(federation: Federation, candidates: int, clients: int) -> Draws:
             "want 1 <= clients <= candidates <= how many there are"
         )
 
-    def ask(luck: Key, round: Array) -> Cohort:
-        ids = draw_subset(keys.of(luck, "candidates", round), federation.count, candidates)
+    def ask(rng_key: Key, round: Array) -> Cohort:
+        ids = draw_subset(keys.of(rng_key, "candidates", round), federation.count, candidates)
         return cohort(federation, jnp.sort(ids))
 
-    def best(luck: Key, round: Array, asked: Cohort, scores: Array) -> Array:
-        order = jax.random.permutation(keys.of(luck, "ties", round), candidates)
+    def best(rng_key: Key, round: Array, asked: Cohort, scores: Array) -> Array:
+        order = jax.random.permutation(keys.of(rng_key, "ties", round), candidates)
         top = jax.lax.top_k(jnp.where(asked.present, scores, -jnp.inf)[order], clients)[1]
         return jnp.sort(asked.ids[order[top]])
 
-    def some(luck: Key, round: Array, asked: Cohort) -> Array:
-        return jnp.sort(asked.ids[draw_subset(keys.of(luck, "some", round), candidates, clients)])
+    def some(rng_key: Key, round: Array, asked: Cohort) -> Array:
+        return jnp.sort(asked.ids[draw_subset(keys.of(rng_key, "some", round), candidates, clients)])
 
     return Draws(ask, best, some)
 
@@ -77,10 +77,10 @@ def uniform_of(candidates: int, clients: int) -> BuildSelection:
         draw = draws(federation, candidates, clients)
 
         def choose(server: Any, key: Key) -> Cohort:
-            luck = server.selection
-            return cohort(federation, draw.some(luck, server.round, draw.candidates(luck, server.round)))
+            rng_key = server.selection
+            return cohort(federation, draw.some(rng_key, server.round, draw.candidates(rng_key, server.round)))
 
-        return Selection(choose, init=lambda key: key, seen=chosen(federation))
+        return Selection(choose, init=lambda key: key, metrics=chosen(federation))
 
     return build
 
@@ -98,24 +98,24 @@ def two_phase(
         by_client = _by_client(federation)
 
         def receive(server: Any, reports: Tree, asked: Cohort, key: Key) -> tuple[Any, Metrics]:
-            luck = server.selection.luck
+            rng_key = server.selection.rng_key
             value, more = scores(reports, asked)
-            ids = draw.best(luck, server.round, asked, value)
+            ids = draw.best(rng_key, server.round, asked, value)
             metrics = {"scores": by_client(asked, value), "asked": by_client(asked, jnp.ones_like(value))}
-            return server._replace(selection=Chosen(luck, ids)), more | {k: v for k, v in metrics.items() if v.size}
+            return server._replace(selection=Chosen(rng_key, ids)), more | {k: v for k, v in metrics.items() if v.size}
 
         def send(server: Any, client_id: Array) -> Model:
-            word = secret(keys.of(server.selection.luck, "names", server.round))
+            word = secret(keys.of(server.selection.rng_key, "names", server.round))
             return Model(server.theta, server.round, word)
 
         looking = Exchange(
             name="report",
-            choose=lambda server, key: draw.candidates(server.selection.luck, server.round),
+            choose=lambda server, key: draw.candidates(server.selection.rng_key, server.round),
             send=send,
             local=LocalUpdate(
                 start=lambda message, client, key: tell(message.theta, client, message.selection),
                 sample=lambda local, client, key: (),
-                estimate=lambda local, seen, client, key: ((), local),
+                estimate=lambda local, trajectory, client, key: ((), local),
                 apply=lambda local, direction, client: local,
                 finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
                 max_steps=0,
@@ -129,7 +129,7 @@ def two_phase(
             choose=lambda server, key: cohort(federation, server.selection.ids),
             init=lambda key: Chosen(key, jnp.arange(clients, dtype=jnp.int32)),
             before=(looking,),
-            seen=chosen(federation),
+            metrics=chosen(federation),
         )
 
     return build

@@ -34,7 +34,7 @@ class Visited(NamedTuple):
 class Filed(NamedTuple):
     """What the server remembers in the one-phase method."""
 
-    luck: Key
+    rng_key: Key
     reports: Visited  # [N, M] the last of each client
     age: Array  # [N] rounds since then, or NEW or FAILED
 
@@ -98,7 +98,7 @@ def fedpohcs(
         who = chosen(federation)
 
         def tells(state: Filed) -> Names:
-            return secret(keys.of(state.luck, "names"))
+            return secret(keys.of(state.rng_key, "names"))
 
         def init(key: Key) -> Filed:
             alone = Client(jnp.int32(0), (), (), learner.memory(jnp.int32(0), key))
@@ -108,26 +108,26 @@ def fedpohcs(
 
         def choose(server: Any, key: Key) -> Cohort:
             state: Filed = server.selection
-            asked = draw.candidates(state.luck, server.round)
+            asked = draw.candidates(state.rng_key, server.round)
             age = state.age[asked.ids]
             score = deltas(trees.take(state.reports, asked.ids), jnp.where(age >= 0, asked.weight, 0.0))
             score = jnp.where(age >= 0, score, jnp.where(age == NEW, jnp.inf, -jnp.inf))
-            return cohort(federation, draw.best(state.luck, server.round, asked, score))
+            return cohort(federation, draw.best(state.rng_key, server.round, asked, score))
 
-        def file(state: Filed, reports: Visited, asked: Cohort) -> Filed:
+        def record(state: Filed, reports: Visited, asked: Cohort) -> Filed:
             """Those who have failed before they ever reported come last from now on, instead of first."""
             older = jnp.where(state.age < 0, state.age, state.age + 1)
             tried = jnp.where(older[asked.ids] < 0, jnp.full_like(asked.ids, FAILED), older[asked.ids])
             age = older.at[asked.ids].set(jnp.where(asked.present, jnp.zeros_like(asked.ids), tried))
-            return Filed(state.luck, trees.put(state.reports, asked.ids, reports, asked.present), age)
+            return Filed(state.rng_key, trees.put(state.reports, asked.ids, reports, asked.present), age)
 
         return Selection(
             choose,
             init=init,
             tells=tells,
-            rides=lambda local, client: tell(local.message.theta, client, local.message.selection),
-            file=file,
-            seen=lambda asked, reports: who(asked, reports) | scores(reports, asked)[1],
+            report=lambda local, client: tell(local.message.theta, client, local.message.selection),
+            record=record,
+            metrics=lambda asked, reports: who(asked, reports) | scores(reports, asked)[1],
         )
 
     return build
@@ -151,10 +151,10 @@ def visited(
     recent, log_pi, estimates = learner.recent, learner.log_pi, learner.advantages
 
     def report(theta: Tree, client: Client, secret: Names) -> Visited:
-        seen = recent(theta, client)
-        seen = seen._replace(choice=_clipped(seen.choice, actions))
-        model = tabular(seen, rounding, secret)
-        obs, choice = (jax.tree.map(lambda x: rounded(x, rounding), x) for x in (seen.obs, seen.choice))
+        trajectory = recent(theta, client)
+        trajectory = trajectory._replace(choice=_clipped(trajectory.choice, actions))
+        model = tabular(trajectory, rounding, secret)
+        obs, choice = (jax.tree.map(lambda x: rounded(x, rounding), x) for x in (trajectory.obs, trajectory.choice))
         chance = chances(model, log_pi(theta, obs, choice).reshape(-1))
         by_pair = (
             averaged(model, estimates(theta, client).reshape(-1))

@@ -53,8 +53,8 @@ def weighted(clients: int) -> BuildSelection:
         log_weight = jnp.log(federation.weight)
 
         def choose(server: Any, key: Key) -> Cohort:
-            luck = log_weight + jax.random.gumbel(key, log_weight.shape, log_weight.dtype)
-            ids = jnp.sort(jax.lax.top_k(luck, clients)[1].astype(jnp.int32))
+            noisy = log_weight + jax.random.gumbel(key, log_weight.shape, log_weight.dtype)
+            ids = jnp.sort(jax.lax.top_k(noisy, clients)[1].astype(jnp.int32))
             return cohort(federation, ids)._replace(weight=jnp.full((clients,), 1.0 / clients))
 
         return Selection(choose)

@@ -20,18 +20,18 @@ def _no_memory(key: Key) -> tuple:
 
 
 class Selection(NamedTuple):
-    choose: Choose  # (server, key) -> Cohort: who trains; `server.selection` is what `init` and `file` made
+    choose: Choose  # (server, key) -> Cohort: who trains; `server.selection` is what `init` and `record` made
     init: Callable = _no_memory  # (key) -> what the server remembers
     before: tuple[Exchange, ...] = ()  # exchanges played before "train": reports of two-phase methods
     tells: Callable[[Any], Any] = lambda state: ()  # (what is remembered) -> what those who train find in the message
-    rides: Callable = _nothing  # (local, client) -> report that rides in the upload of one-phase methods
-    file: Callable[[Any, Any, Cohort], Any] = lambda state, reports, cohort: state  # -> what is remembered after
-    seen: Callable[[Cohort, Any], Metrics] = lambda cohort, reports: {}  # -> metrics of "train", e.g. who was chosen
+    report: Callable = _nothing  # (local, client) -> report that rides in the upload of one-phase methods
+    record: Callable[[Any, Any, Cohort], Any] = lambda state, reports, cohort: state  # -> what is remembered after
+    metrics: Callable[[Cohort, Any], Metrics] = lambda cohort, reports: {}  # -> metrics of "train", e.g. who was chosen
 
     @property
     def reports(self) -> bool:
         """Whether clients tell something of themselves beside what they learnt."""
-        return bool(self.before) or self.rides is not _nothing
+        return bool(self.before) or self.report is not _nothing
 
 
 BuildSelection = Callable[[Federation, Learner], Selection]

@@ -32,13 +32,13 @@ class Tabular(NamedTuple):
     )
 
 
-def tabular(seen: Trajectory, rounding: float, secret: Names) -> Tabular:
+def tabular(trajectory: Trajectory, rounding: float, secret: Names) -> Tabular:
     """Counts over states and actions rounded to multiples of `rounding`; finite ones are taken as they are.
 
     mu is the share of the episodes that begin in a state: in the first column, and wherever the step before ended one.
     """
-    flat: Trajectory = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), seen)
-    over = seen.done | seen.cut
+    flat: Trajectory = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), trajectory)
+    over = trajectory.terminated | trajectory.truncated
     begins = jnp.concatenate([jnp.ones_like(over[:, :1]), over[:, :-1]], axis=1).reshape(-1) & flat.alive
     of_state, after = (names(cells(x, rounding), secret) for x in (flat.obs, flat.after))
     of_pair = names(cells(flat.choice, rounding), of_state)
@@ -49,7 +49,7 @@ def tabular(seen: Trajectory, rounding: float, secret: Names) -> Tabular:
     return Tabular(
         state=state,
         pair=pair,
-        after=find(table, after, flat.alive & ~flat.done),
+        after=find(table, after, flat.alive & ~flat.terminated),
         share=at(1.0 / jnp.maximum(count, 1.0), pair),
         reward=flat.reward,
         start=starts / jnp.maximum(jnp.sum(starts), 1.0),

@@ -26,21 +26,21 @@ class Best(NamedTuple):
 
 
 def best_deterministic(
-    worlds: MDP, gamma: float, weight: Array | None = None, *, limit: int = LIMIT, chunk: int = 1024
+    env_params: MDP, gamma: float, weight: Array | None = None, *, limit: int = LIMIT, chunk: int = 1024
 ) -> Best:
     """The best of all A^S deterministic policies, by trying each; `chunk` at a time. First one on ties."""
-    states, actions = worlds.reward.shape[1:]
+    states, actions = env_params.reward.shape[1:]
     total = actions**states
     if total > limit:
         raise ValueError(
             f"{actions} actions in {states} states make {total:.3g} deterministic policies, more than limit={limit}; "
             "use best_stationary, or raise `limit` and wait"
         )
-    return _enumerate(worlds, gamma, weight, chunk=min(chunk, total))
+    return _enumerate(env_params, gamma, weight, chunk=min(chunk, total))
 
 
 def best_stationary(
-    worlds: MDP,
+    env_params: MDP,
     gamma: float,
     weight: Array | None = None,
     *,
@@ -56,13 +56,13 @@ def best_stationary(
     be enumerated quickly, the best deterministic policy; these optima are also candidates as they stand. The result is
     a lower bound of the maximum, and in small instances the maximum.
     """
-    return _search(worlds, gamma, weight, keys.of_seed(0) if key is None else key, starts=starts, steps=steps)
+    return _search(env_params, gamma, weight, keys.of_seed(0) if key is None else key, starts=starts, steps=steps)
 
 
 @partial(jax.jit, static_argnames="chunk")
-def _enumerate(worlds: MDP, gamma: Array, weight: Array | None, *, chunk: int) -> Best:
-    states, actions = worlds.reward.shape[1:]
-    dtype = worlds.reward.dtype
+def _enumerate(env_params: MDP, gamma: Array, weight: Array | None, *, chunk: int) -> Best:
+    states, actions = env_params.reward.shape[1:]
+    dtype = env_params.reward.dtype
     total = actions**states
     digits = jnp.asarray(actions ** np.arange(states), jnp.int32)
 
@@ -71,7 +71,7 @@ def _enumerate(worlds: MDP, gamma: Array, weight: Array | None, *, chunk: int) -
 
     def look(best: tuple[Array, Array], first: Array) -> tuple[tuple[Array, Array], None]:
         index = jnp.minimum(first + jnp.arange(chunk, dtype=jnp.int32), total - 1)
-        values = jax.vmap(lambda i: solvers.average_value(worlds, table(i), gamma, weight))(index)
+        values = jax.vmap(lambda i: solvers.average_value(env_params, table(i), gamma, weight))(index)
         top = jnp.argmax(values)
         better = values[top] > best[0]
         return (jnp.where(better, values[top], best[0]), jnp.where(better, index[top], best[1])), None
@@ -82,21 +82,21 @@ def _enumerate(worlds: MDP, gamma: Array, weight: Array | None, *, chunk: int) -
 
 
 @partial(jax.jit, static_argnames=("starts", "steps"))
-def _search(worlds: MDP, gamma: Array, weight: Array | None, key: keys.Key, *, starts: int, steps: int) -> Best:
-    states, actions = worlds.reward.shape[1:]
-    dtype = worlds.reward.dtype
+def _search(env_params: MDP, gamma: Array, weight: Array | None, key: keys.Key, *, starts: int, steps: int) -> Best:
+    states, actions = env_params.reward.shape[1:]
+    dtype = env_params.reward.dtype
 
     def J(pi: Array) -> Array:
-        return solvers.average_value(worlds, pi, gamma, weight)
+        return solvers.average_value(env_params, pi, gamma, weight)
 
     def corner(mdp: MDP) -> Array:
         return solvers.deterministic(solvers.optimal(mdp, gamma)[0], actions, dtype)
 
-    imaginary = finite.average(worlds, weight)
-    corners = jax.vmap(corner)(jax.tree.map(lambda x, mean: jnp.concatenate([x, mean[None]]), worlds, imaginary))
+    imaginary = finite.average(env_params, weight)
+    corners = jax.vmap(corner)(jax.tree.map(lambda x, mean: jnp.concatenate([x, mean[None]]), env_params, imaginary))
     if actions**states <= 20_000:
         corners = jnp.concatenate(
-            [corners, _enumerate(worlds, gamma, weight, chunk=min(1024, actions**states)).pi[None]]
+            [corners, _enumerate(env_params, gamma, weight, chunk=min(1024, actions**states)).pi[None]]
         )
     uniform = jnp.full((1, states, actions), 1.0 / actions, dtype)
     drawn = jax.nn.softmax(2.0 * jax.random.normal(keys.of(key, "starts"), (starts, states, actions), dtype))
@@ -126,18 +126,20 @@ def _search(worlds: MDP, gamma: Array, weight: Array | None, key: keys.Key, *, s
     return Best(candidates[top], values[top])
 
 
-def best_local_history(worlds: MDP, gamma: float, weight: Array | None = None, *, limit: int = 2000) -> Array:
+def best_local_history(env_params: MDP, gamma: float, weight: Array | None = None, *, limit: int = 2000) -> Array:
     """max J over local history-dependent policies, exactly: the optimum of `belief_mdp`."""
-    mdp = belief_mdp(worlds, weight, limit=limit)
+    mdp = belief_mdp(env_params, weight, limit=limit)
     return jnp.dot(mdp.start, solvers.optimal(mdp, gamma)[1])
 
 
-def best_agent_aware(worlds: MDP, gamma: float, weight: Array | None = None) -> Array:
+def best_agent_aware(env_params: MDP, gamma: float, weight: Array | None = None) -> Array:
     """max J over agent-aware policies: each client plays its own optimum, since the rule may depend on c."""
-    return solvers.weighted(jax.vmap(lambda mdp: jnp.dot(mdp.start, solvers.optimal(mdp, gamma)[1]))(worlds), weight)
+    return solvers.weighted(
+        jax.vmap(lambda mdp: jnp.dot(mdp.start, solvers.optimal(mdp, gamma)[1]))(env_params), weight
+    )
 
 
-def belief_mdp(worlds: MDP, weight: Array | None = None, *, limit: int = 2000) -> MDP:
+def belief_mdp(env_params: MDP, weight: Array | None = None, *, limit: int = 2000) -> MDP:
     """The MDP of a client that does not know which one it is: states are pairs (s, posterior over clients).
 
     A shared rule fed with local histories (states and actions, not rewards) can do exactly what a policy of this MDP
@@ -145,7 +147,7 @@ def belief_mdp(worlds: MDP, weight: Array | None = None, *, limit: int = 2000) -
     deterministic kernels; otherwise `limit` pairs are exceeded and this is an error. Not traceable: pairs are
     enumerated.
     """
-    kernel, reward, start = (np.asarray(x, np.float64) for x in worlds)
+    kernel, reward, start = (np.asarray(x, np.float64) for x in env_params)
     clients = len(kernel)
     prior = np.full(clients, 1.0 / clients) if weight is None else np.asarray(weight, np.float64)
     pairs: dict[tuple, int] = {}
@@ -182,5 +184,5 @@ def belief_mdp(worlds: MDP, weight: Array | None = None, *, limit: int = 2000) -
         built[here, action, there] += probability
     built /= built.sum(-1, keepdims=True)
     first = np.array([rho.get(i, 0.0) for i in range(len(beliefs))])
-    dtype = worlds.kernel.dtype
+    dtype = env_params.kernel.dtype
     return MDP(jnp.asarray(built, dtype), jnp.asarray(np.array(paid), dtype), jnp.asarray(first, dtype))

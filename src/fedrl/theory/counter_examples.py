@@ -76,8 +76,10 @@ def lemma_e9() -> MDP:
 
 def gap_b1() -> Gap:
     """Best local history-dependent policy (27/4) against the best agent-aware one (7)."""
-    worlds = lemma_b1()
-    return Gap(common_policies.best_local_history(worlds, GAMMA), common_policies.best_agent_aware(worlds, GAMMA))
+    env_params = lemma_b1()
+    return Gap(
+        common_policies.best_local_history(env_params, GAMMA), common_policies.best_agent_aware(env_params, GAMMA)
+    )
 
 
 def gap_b2() -> Gap:
@@ -86,10 +88,10 @@ def gap_b2() -> Gap:
     The proof's second sum has p and 1 - p exchanged; corrected in `stationary_b2`, whose maximum is still the proof's
     bound. A policy that remembers how it came to s3 tells the agents apart and gets 12.6.
     """
-    worlds = lemma_b2()
+    env_params = lemma_b2()
     early, late = (solvers.deterministic(jnp.full(4, action), 2) for action in (0, 1))
-    values = jax.vmap(lambda mdp: schedule_value(mdp, [early, early, late], GAMMA))(worlds)
-    return Gap(common_policies.best_stationary(worlds, GAMMA).value, jnp.mean(values))
+    values = jax.vmap(lambda mdp: schedule_value(mdp, [early, early, late], GAMMA))(env_params)
+    return Gap(common_policies.best_stationary(env_params, GAMMA).value, jnp.mean(values))
 
 
 def gap_b3() -> Gap:
@@ -98,9 +100,11 @@ def gap_b3() -> Gap:
     The proof writes 10 gamma/(1 - gamma/2) for the time lost in s2, which is 5 gamma/(1 - gamma/2); both give its
     claim.
     """
-    worlds = lemma_b3()
+    env_params = lemma_b3()
     coin = jnp.full((3, 2), 0.5)
-    return Gap(common_policies.best_deterministic(worlds, GAMMA).value, solvers.average_value(worlds, coin, GAMMA))
+    return Gap(
+        common_policies.best_deterministic(env_params, GAMMA).value, solvers.average_value(env_params, coin, GAMMA)
+    )
 
 
 def gap_e9(points: int = 20001) -> Gap:

@@ -23,10 +23,10 @@ class Levels(NamedTuple):
     pairs: Array  # sum_{m,n} q'_m q_n kappa_{m,n}
 
 
-def levels(worlds: MDP, weight: Array, cohort: Array | None = None) -> Levels:
+def levels(env_params: MDP, weight: Array, cohort: Array | None = None) -> Levels:
     who = weight if cohort is None else cohort
-    near = heterogeneity.kappa_imaginary(worlds, weight)
-    return Levels(jnp.dot(who, near), who @ heterogeneity.kappa_pairs(worlds) @ weight)
+    near = heterogeneity.kappa_imaginary(env_params, weight)
+    return Levels(jnp.dot(who, near), who @ heterogeneity.kappa_pairs(env_params) @ weight)
 
 
 def backup(mdp: MDP, pi: Array, v: Array, gamma: float | Array) -> Array:
@@ -39,14 +39,14 @@ def best_backup(mdp: MDP, v: Array, gamma: float | Array) -> Array:
     return jnp.max(solvers.lookahead(mdp, v, gamma), axis=-1)
 
 
-def average_values(worlds: MDP, pi: Array, gamma: float | Array, weight: Array) -> Array:
+def average_values(env_params: MDP, pi: Array, gamma: float | Array, weight: Array) -> Array:
     """Vbar^pi [S] = sum_n q_n V_n^pi."""
-    return solvers.weighted(jax.vmap(lambda mdp: solvers.value(mdp, pi, gamma))(worlds), weight)
+    return solvers.weighted(jax.vmap(lambda mdp: solvers.value(mdp, pi, gamma))(env_params), weight)
 
 
-def delta(worlds: MDP, pi: Array, values: Array, gamma: float | Array) -> Array:
+def delta(env_params: MDP, pi: Array, values: Array, gamma: float | Array) -> Array:
     """delta_n [N] = ||V_n^t - V_n^{pi^t}||, Eq. (7)."""
-    exact = jax.vmap(lambda mdp: solvers.value(mdp, pi, gamma))(worlds)
+    exact = jax.vmap(lambda mdp: solvers.value(mdp, pi, gamma))(env_params)
     return jnp.max(jnp.abs(values - exact), axis=-1)
 
 

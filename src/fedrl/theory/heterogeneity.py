@@ -19,46 +19,46 @@ def _distance(kernel: Array, other: Array) -> Array:
     return jnp.max(jnp.sum(jnp.abs(kernel - other), axis=-1))
 
 
-def kappa_pairs(worlds: MDP) -> Array:
+def kappa_pairs(env_params: MDP) -> Array:
     """kappa_{i,j} [N, N] of Def. 2; symmetric with a zero diagonal."""
 
     def row(one: Array) -> Array:
-        return jax.vmap(lambda other: _distance(one, other))(worlds.kernel)
+        return jax.vmap(lambda other: _distance(one, other))(env_params.kernel)
 
-    return jax.lax.map(row, worlds.kernel)
+    return jax.lax.map(row, env_params.kernel)
 
 
-def kappa_imaginary(worlds: MDP, weight: Array | None = None) -> Array:
+def kappa_imaginary(env_params: MDP, weight: Array | None = None) -> Array:
     """kappa_{n,I} [N]: distance of each client from the imaginary MDP."""
-    mean = finite.average(worlds, weight).kernel
-    return jax.vmap(lambda one: _distance(one, mean))(worlds.kernel)
+    mean = finite.average(env_params, weight).kernel
+    return jax.vmap(lambda one: _distance(one, mean))(env_params.kernel)
 
 
-def epsilon_p(worlds: MDP) -> Array:
+def epsilon_p(env_params: MDP) -> Array:
     """The least epsilon_P for which A-1 of Labbi et al. holds; 0 for equal kernels, at most 2."""
-    return jnp.max(kappa_pairs(worlds))
+    return jnp.max(kappa_pairs(env_params))
 
 
-def kappa_1(worlds: MDP, weight: Array | None = None) -> Array:
+def kappa_1(env_params: MDP, weight: Array | None = None) -> Array:
     """sum_n q_n kappa_{n,I}; never above `kappa_2`."""
-    return solvers.weighted(kappa_imaginary(worlds, weight), weight)
+    return solvers.weighted(kappa_imaginary(env_params, weight), weight)
 
 
-def kappa_2(worlds: MDP, weight: Array | None = None) -> Array:
+def kappa_2(env_params: MDP, weight: Array | None = None) -> Array:
     """sum_{i,j} q_i q_j kappa_{i,j}, the pairs i = j included."""
-    return solvers.weighted(solvers.weighted(kappa_pairs(worlds), weight), weight)
+    return solvers.weighted(solvers.weighted(kappa_pairs(env_params), weight), weight)
 
 
 def gradient_heterogeneity(
     policy: Policy,
     theta: Tree,
-    worlds: MDP,
+    env_params: MDP,
     gamma: float,
     lam: float = 0.0,
     bit_discount: float | None = None,
     weight: Array | None = None,
 ) -> Array:
     """max_c ||grad F(theta) - grad f_c(theta)||_2 at this theta: the least zeta of Lemma 4.1, condition 2, there."""
-    local = jax.vmap(lambda mdp: solvers.gradient(policy, theta, mdp, gamma, lam, bit_discount))(worlds)
+    local = jax.vmap(lambda mdp: solvers.gradient(policy, theta, mdp, gamma, lam, bit_discount))(env_params)
     mean = jax.tree.map(lambda x: solvers.weighted(x, weight), local)
     return jnp.sqrt(jnp.max(jax.vmap(lambda one: squared_norm(subtract(one, mean)))(local)))

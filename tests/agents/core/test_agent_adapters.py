@@ -49,8 +49,8 @@ def test_best_approximation_of_the_rank():
     a, b = _cut(A, B, jnp.asarray(weight))
     np.testing.assert_allclose(b @ a, best, atol=1e-5)
     assert np.linalg.norm(b @ a - exact) == pytest.approx(np.linalg.norm(s[2:]), rel=1e-4)
-    usual = np.einsum("k,kmr->mr", weight, B) @ np.einsum("k,krn->rn", weight, A)
-    assert np.linalg.norm(usual - exact) > np.linalg.norm(b @ a - exact)
+    default_evaluation = np.einsum("k,kmr->mr", weight, B) @ np.einsum("k,krn->rn", weight, A)
+    assert np.linalg.norm(default_evaluation - exact) > np.linalg.norm(b @ a - exact)
 
 
 def test_how_far_apart_without_the_products():
@@ -115,10 +115,10 @@ def test_the_mean_of_products_is_exact_where_the_rank_allows_it():
 def test_a_round(tmp_path):
     """The server's product is the mean of the clients', as near as the rank allows, and the log says how near."""
     clients = two_clients()
-    learner = grpo(SPEC, Grpo(reward="score", beta=0.0), tasks=2, group=4, rate=1e-2, local_steps=2)
+    learner = grpo(SPEC, Grpo(reward="score", beta=0.0), tasks=2, group=4, learning_rate=1e-2, local_steps=2)
     look = held_out(SPEC, WORLD_OF_COLOURS, [20, 21])
     runs = {
-        name: fedrl.train(method, clients, rounds=2, engine=one_at_a_time(), measure=look)
+        name: fedrl.train(method, clients, rounds=2, engine=one_at_a_time(), evaluation=look)
         for name, method in {
             "usual": fedavg(learner),
             "exact": of_products(fedavg(learner)),
@@ -156,7 +156,7 @@ def test_a_round_with_frozen_A():
     frozen = {name: value.detach().numpy() for name, value in model.net.named_parameters() if "lora_A" in name}
     assert all("lora_B" in name for name in model.names)
     assert len(frozen) == len(model.names)
-    learner = grpo(spec, Grpo(reward="score", beta=0.0), tasks=2, group=4, rate=1e-2, local_steps=2)
+    learner = grpo(spec, Grpo(reward="score", beta=0.0), tasks=2, group=4, learning_rate=1e-2, local_steps=2)
 
     def watched(federation):
         """Federated averaging that logs how far the mean of factors is from the mean of products."""
@@ -181,7 +181,7 @@ def test_a_round_with_frozen_A():
 
     clients = two_clients()
     look = held_out(spec, WORLD_OF_COLOURS, [20])
-    done = fedrl.train(watched, clients, rounds=1, engine=one_at_a_time(), measure=look)
+    done = fedrl.train(watched, clients, rounds=1, engine=one_at_a_time(), evaluation=look)
     row = done.rows[-1]
     assert row["train/size"] > 1e-3
     assert row["train/off"] < 1e-6 * max(1.0, row["train/size"])

@@ -85,7 +85,9 @@ def test_imitation_is_what_pocket_starts_from(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     app, levels = SHOP.build(), []
     for passes in (0, 8):
-        spec = Pocket(SHOP, size=Size(vocabulary=400, width=16, layers=1, heads=2, inner=24), passes=passes, rate=1e-2)
+        spec = Pocket(
+            SHOP, size=Size(vocabulary=400, width=16, layers=1, heads=2, inner=24), passes=passes, learning_rate=1e-2
+        )
         model = opened(spec)
         samples = [demonstrated(spec.teller(), app.world.make, t, app.expert(t)) for t in app.public.tolist()]
         levels.append(float(likelihood(model, samples).log_prob.mean().detach()))

@@ -5,7 +5,7 @@ from tiny_agents import teller, tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from fedrl.llm.context import DATE, Teller, of_chat
+from fedrl.llm.context import DATE, PromptFormatter, of_chat
 from fedrl.llm.models import pocket
 from fedrl.llm.parsing import action_in
 
@@ -52,7 +52,7 @@ def test_of_chat():
 def test_commands_are_listed_where_wanted():
     words = chatting(CHAT)
     for shows, told in ((True, "look\nYou can: wait, look"), (False, "look")):
-        teller = Teller(words, of_chat(words, "act", shows_commands=shows))
+        teller = PromptFormatter(words, of_chat(words, "act", shows_commands=shows))
         wanted = words.encode(
             f"<|im_start|>system\nact<|im_end|>\n<|im_start|>user\n{told}<|im_end|>\n<|im_start|>assistant\n"
         )
@@ -64,7 +64,7 @@ def test_commands_are_listed_where_wanted():
 
 def test_a_transcript_is_what_the_template_renders():
     words = chatting(CHAT)
-    told = Teller(words, of_chat(words, "act"))
+    told = PromptFormatter(words, of_chat(words, "act"))
     first, later = ("look", ["wait", "look"]), ("wait", ["look"])
     ours = [*told.first(*first), *told.command("look"), *told.later(*later)]
     turns = [
@@ -115,7 +115,7 @@ def test_pocket_tokenizer_reads_any_text():
         tokens = words.encode(text, add_special_tokens=False)
         assert words.decode(tokens) == "".join(text.split())  # all but the blanks
     assert words.encode("[shelf]")[1:-1] == words.encode("shelf") == words.encode("to shelf 3")[1:-1]
-    told = Teller(words, teller().wording)
+    told = PromptFormatter(words, teller().wording)
     assert told.command("go to shelf 12") == [*words.encode("go to shelf 12"), told.end]
 
 

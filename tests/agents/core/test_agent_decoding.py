@@ -101,10 +101,10 @@ def test_temperature_zero_takes_the_likeliest_at_every_node():
 
 
 @pytest.mark.parametrize("luck", [0.0, 1.0 - 2.0**-53])
-def test_the_ends_of_the_interval_are_still_choices(luck):
+def test_the_ends_of_the_interval_are_still_choices(seeds):
     """Rows with fewer choices than others are filled up; the largest uniform number must not land there."""
-    said = among(opened(), COMMANDS, [len(o) for o in OPENINGS], np.full((3, 4), luck), 1.0)
-    ends = [min if luck == 0.0 else max] * 3
+    said = among(opened(), COMMANDS, [len(o) for o in OPENINGS], np.full((3, 4), seeds), 1.0)
+    ends = [min if seeds == 0.0 else max] * 3
     for end, one in zip(ends, said, strict=True):
         assert all(d.chosen == end(d.choices) for d in one.decisions)
 

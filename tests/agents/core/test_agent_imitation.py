@@ -73,8 +73,8 @@ def test_imitation_makes_demonstrations_likelier(language):
 
     before = likely()
     learnt = imitate(
-        model, theta, samples(), passes=15, rate=1e-2, shuffle=np.random.default_rng(0), language=language, minibatch=2,
-        watch=lambda step, steps, loss: seen.append((step, steps, loss)),
+        model, theta, samples(), passes=15, learning_rate=1e-2, shuffle=np.random.default_rng(0), language=language, minibatch=2,
+        callback=lambda step, steps, loss: seen.append((step, steps, loss)),
     )  # fmt: skip
     load(model, learnt)
     assert likely() > before + 0.5
@@ -82,7 +82,14 @@ def test_imitation_makes_demonstrations_likelier(language):
     assert {steps for _, steps, _ in seen} == {30}
     assert seen[-1][2] < seen[0][2]
     again = imitate(
-        model, theta, samples(), passes=15, rate=1e-2, shuffle=np.random.default_rng(0), language=language, minibatch=2
+        model,
+        theta,
+        samples(),
+        passes=15,
+        learning_rate=1e-2,
+        shuffle=np.random.default_rng(0),
+        language=language,
+        minibatch=2,
     )
     assert all(np.asarray(again[name]).tobytes() == np.asarray(learnt[name]).tobytes() for name in learnt)
     if not language:
@@ -93,4 +100,4 @@ def test_imitation_makes_demonstrations_likelier(language):
 def test_without_passes_nothing_is_learnt():
     model = tiny()
     theta = as_jax(theta_of(model))
-    assert imitate(model, theta, samples(), passes=0, rate=1.0, shuffle=np.random.default_rng(0)) is theta
+    assert imitate(model, theta, samples(), passes=0, learning_rate=1.0, shuffle=np.random.default_rng(0)) is theta

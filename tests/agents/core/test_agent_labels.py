@@ -82,13 +82,13 @@ def test_stopped_it_goes_on_and_ends_with_the_same_bytes(theta, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        label(SPEC, theta, Colours(), parts, watch=stop)
+        label(SPEC, theta, Colours(), parts, callback=stop)
     assert len(json.loads(parts.read_text())["won"]) == 8
     with pytest.raises(LabelsError, match=r"has no labels of 2 of 10 tasks \(13, 14\); the same `fedrl agents label`"):
         read(parts, Colours(), POOL)
     np.testing.assert_array_equal(read(parts, Colours(), POOL[:8]), read(whole, Colours(), POOL[:8]))
     seen = []
-    label(SPEC, theta, Colours(), parts, watch=lambda won: seen.append(len(won)))
+    label(SPEC, theta, Colours(), parts, callback=lambda won: seen.append(len(won)))
     assert seen == [8, 10]  # nothing is played twice
     assert parts.read_bytes() == whole.read_bytes()
     made = whole.stat().st_mtime_ns

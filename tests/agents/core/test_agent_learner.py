@@ -18,7 +18,7 @@ from fedrl.engines import processes as pool
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
-from fedrl.environments.errors import Diverged
+from fedrl.environments.errors import TrainingDiverged
 from fedrl.llm.episodes import Acting, noise_of, play
 from fedrl.llm.evaluation import held_out
 from fedrl.llm.grpo.update import Grpo
@@ -38,14 +38,16 @@ def clients():
     return federation(WORLD_OF_COLOURS, [np.array([0, 3]), np.array([1]), np.array([2, 5, 8])])
 
 
-def method(spec=SPEC, rate=1e-3, local_steps=2, selection=uniform(2), mu=0.0, **options):
-    learner = grpo(spec, Grpo(reward="score"), tasks=2, group=4, rate=rate, local_steps=local_steps, mu=mu)
+def method(spec=SPEC, learning_rate=1e-3, local_steps=2, selection=uniform(2), mu=0.0, **options):
+    learner = grpo(
+        spec, Grpo(reward="score"), tasks=2, group=4, learning_rate=learning_rate, local_steps=local_steps, mu=mu
+    )
     return fedavg(learner, selection=selection, **options)
 
 
 def train(engine, **options):
-    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=2)
-    return fedrl.train(method(), clients(), rounds=2, seeds=2, engine=engine, measure=measure, **options)
+    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=2)
+    return fedrl.train(method(), clients(), rounds=2, seeds=2, engine=engine, evaluation=evaluation, **options)
 
 
 @pytest.fixture(scope="module")
@@ -87,15 +89,15 @@ def test_what_the_log_says_of_held_out_tasks(run):
 
 def test_measuring_is_playing(run):
     """The measurement of the start, done by hand."""
-    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, acting=Acting(temperature=0.7))
+    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, acting=Acting(temperature=0.7))
     algorithm = method()(clients())
-    exchange = measure(algorithm, clients())
+    exchange = evaluation(algorithm, clients())
     theta, key = as_jax(SPEC.first()), jax.random.key(3)
     client = fedrl.types.Client(np.int32(0), (), (), ())
     seen = exchange.local.sample(exchange.local.start(theta, client, key), client, key)
     acting = Acting(temperature=0.7)
-    luck = noise_of(random_at(key, "0"), 5, acting)
-    assert seen == play(tiny(), teller(), Colours, HELD_OUT, 1, luck, acting)
+    seeds = noise_of(random_at(key, "0"), 5, acting)
+    assert seen == play(tiny(), teller(), Colours, HELD_OUT, 1, seeds, acting)
     _, local = exchange.local.estimate(exchange.local.start(theta, client, key), seen, client, key)
     (won, score), memory, steps = exchange.local.finish(local, client)
     assert (memory, int(steps)) == ((), 0)
@@ -106,9 +108,9 @@ def test_measuring_is_playing(run):
 
 
 def test_engines_agree_to_the_bit():
-    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=2)
+    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=2)
     plain, one, two = (
-        end_state(method(local_steps=1), engine, clients(), measure, rounds=2)
+        end_state(method(local_steps=1), engine, clients(), evaluation, rounds=2)
         for engine in (one_at_a_time(), processes(1), processes(2))
     )
     assert one == plain
@@ -121,8 +123,8 @@ def moved(done) -> float:
 
 
 def one_round(**options):
-    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)
-    return fedrl.train(method(**options), clients(), rounds=1, engine=one_at_a_time(), measure=measure)
+    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)
+    return fedrl.train(method(**options), clients(), rounds=1, engine=one_at_a_time(), evaluation=evaluation)
 
 
 def test_held_to_what_the_server_sent():
@@ -147,10 +149,10 @@ def test_a_liar_among_three():
 
         return build
 
-    learner = grpo(SPEC, Grpo(reward="score"), tasks=2, group=4, rate=1e-3, local_steps=1)
-    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)
+    learner = grpo(SPEC, Grpo(reward="score"), tasks=2, group=4, learning_rate=1e-3, local_steps=1)
+    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)
     honest, fooled, robust = (
-        fedrl.train(fedavg(who, combine=how), clients(), rounds=1, engine=one_at_a_time(), measure=measure)
+        fedrl.train(fedavg(who, combine=how), clients(), rounds=1, engine=one_at_a_time(), evaluation=evaluation)
         for who, how in ((learner, mean), (lying(learner), mean), (lying(learner), median))
     )
     assert moved(fooled) > 1e5 * moved(honest)
@@ -201,7 +203,7 @@ def test_resumed(run, tmp_path):
             raise Stop
 
     with pytest.raises(Stop):
-        train(one_at_a_time(), out=tmp_path, watch=stop)
+        train(one_at_a_time(), out=tmp_path, callback=stop)
     assert [row["round"] for row in log.read(tmp_path / "log.jsonl")] == [0, 1]
     train(one_at_a_time(), out=tmp_path)
     for name in ("policy.safetensors", "returns.safetensors"):
@@ -212,9 +214,9 @@ def test_resumed(run, tmp_path):
 
 def test_adapters_travel_alone():
     spec = Tiny(lora=Lora(rank=2, layers=1))
-    measure = held_out(spec, WORLD_OF_COLOURS, HELD_OUT)
+    evaluation = held_out(spec, WORLD_OF_COLOURS, HELD_OUT)
     done = fedrl.train(
-        method(spec, rate=1e-2, local_steps=1), clients(), rounds=1, engine=one_at_a_time(), measure=measure
+        method(spec, learning_rate=1e-2, local_steps=1), clients(), rounds=1, engine=one_at_a_time(), evaluation=evaluation
     )
     assert all("lora" in name for name in done.theta)
     assert any(value.any() for name, value in done.theta.items() if "lora_B" in name)
@@ -224,19 +226,19 @@ def test_adapters_travel_alone():
 def test_it_learns_to_take_the_right_thing():
     """One client, one task: after some rounds it mostly wins; nothing but rewards tells it how."""
     alone = federation(WORLD_OF_COLOURS, [np.array([1])])
-    learner = grpo(SPEC, Grpo(beta=0.0), tasks=2, group=8, rate=3e-3, local_steps=5)
+    learner = grpo(SPEC, Grpo(beta=0.0), tasks=2, group=8, learning_rate=3e-3, local_steps=5)
     done = fedrl.train(
-        fedavg(learner), alone, rounds=2, engine=one_at_a_time(), measure=held_out(SPEC, WORLD_OF_COLOURS, [1] * 20)
+        fedavg(learner), alone, rounds=2, engine=one_at_a_time(), evaluation=held_out(SPEC, WORLD_OF_COLOURS, [1] * 20)
     )
     assert done.rows[-1]["return"] > max(0.9, done.rows[0]["return"] + 0.2)
 
 
 def test_a_model_that_is_no_number_does_not_act():
-    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)(method()(clients()), clients())
+    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)(method()(clients()), clients())
     client, key = fedrl.types.Client(np.int32(0), (), (), ()), jax.random.key(0)
     theta = {name: value * np.nan for name, value in as_jax(SPEC.first()).items()}
-    with pytest.raises(Diverged, match="no longer finite"):
-        measure.local.sample(measure.local.start(theta, client, key), client, key)
+    with pytest.raises(TrainingDiverged, match="no longer finite"):
+        evaluation.local.sample(evaluation.local.start(theta, client, key), client, key)
 
 
 def test_wrong_requests():
@@ -244,7 +246,7 @@ def test_wrong_requests():
         held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=6)
     with pytest.raises(ValueError, match="0 tasks cannot be held out"):
         held_out(SPEC, WORLD_OF_COLOURS, [])
-    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=4)
+    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=4)
     with pytest.raises(ValueError, match="4 chunks are more than the federation's 3 clients"):
         measure(method()(clients()), clients())
     with pytest.raises(ValueError, match="client 1 has none"):
@@ -256,6 +258,6 @@ def test_wrong_requests():
     with pytest.raises(ValueError, match="2 episodes of each .* got 2, 1 and 3"):
         grpo(SPEC, tasks=2, group=1)
     talking = fmarl(grpo(SPEC, tasks=2, group=2, local_steps=1), tau=1, graph=ring(3))
-    measure = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)
+    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)
     with pytest.raises(ValueError, match="this one learns in plain Python"):
-        fedrl.train(talking, clients(), rounds=1, engine=one_at_a_time(), measure=measure)
+        fedrl.train(talking, clients(), rounds=1, engine=one_at_a_time(), evaluation=evaluation)

@@ -72,7 +72,7 @@ def test_where_nothing_was_learnt():
 def test_a_visit_reports_the_mean_of_its_steps():
     settings = Grpo(reward="score")
     look = iter([np.array([0.25, 0.5])])
-    learner = grpo(SPEC, settings, tasks=2, group=4, rate=1e-3, local_steps=2, look=lambda theta: next(look))
+    learner = grpo(SPEC, settings, tasks=2, group=4, learning_rate=1e-3, local_steps=2, look=lambda theta: next(look))
     where = federation(WORLD_OF_COLOURS, [np.array([0, 1])])
     update = learner(WORLD_OF_COLOURS).local
     client = Client(jnp.int32(0), jax.tree.map(lambda x: x[0], where.worlds), (), ())

@@ -38,11 +38,11 @@ def bandit(model, choices: list[int]) -> list[Episode]:
     ]
 
 
-def one_update(model, theta, episodes, groups, settings=Grpo(), rate=1e-2):
-    optimiser = adamw(rate)
+def one_update(model, theta, episodes, groups, settings=Grpo(), learning_rate=1e-2):
+    optimizer = adamw(learning_rate)
     first = None if model.lora else theta_of(model)
     shuffle = np.random.default_rng(0)
-    return improve(model, theta, optimiser.init(theta), first, episodes, groups, settings, optimiser, shuffle)
+    return improve(model, theta, optimizer.init(theta), first, episodes, groups, settings, optimizer, shuffle)
 
 
 @pytest.mark.parametrize("lora", [None, LORA])
@@ -50,7 +50,7 @@ def test_a_rewarded_action_becomes_likelier(lora):
     model = tiny(lora=lora)
     theta = as_jax(theta_of(model))
     episodes = bandit(model, [8, 7, 9])
-    learnt = one_update(model, theta, episodes, [0, 0, 0], rate=1e-2 if lora else 1e-3)
+    learnt = one_update(model, theta, episodes, [0, 0, 0], learning_rate=1e-2 if lora else 1e-3)
     load(model, learnt.theta)
     before = [e.turns[0].decisions[0].log_prob for e in episodes]
     after = [d.log_prob for e in bandit(model, [8, 7, 9]) for d in e.turns[0].decisions]
@@ -133,13 +133,13 @@ def test_an_update_does_not_depend_on_how_much_is_read_at_a_time(window):
     seen = play(model, teller(), Colours, [0, 1], 4, uniform(0, 8), Acting(window=window))
     found = []
     for at_once in (1, 60, 4096):
-        optimiser = Optimiser(
+        optimizer = Optimiser(
             lambda theta: (), lambda theta, by, state: (trees.subtract(theta, trees.scale(0.1, by)), state)
         )
         known = Grpo(reward="score", at_once=at_once, minibatch=5, beta=0.1)
         found.append(
             updating.improve(
-                model, theta, optimiser.init(theta), theta, seen, [0] * 4 + [1] * 4, known, optimiser,
+                model, theta, optimizer.init(theta), theta, seen, [0] * 4 + [1] * 4, known, optimizer,
                 np.random.default_rng(0),
             )
         )  # fmt: skip

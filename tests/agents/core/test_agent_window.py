@@ -9,7 +9,7 @@ from tiny_agents import SMALL, TAKING, Colours, as_jax, uniform
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from fedrl.llm.context import POCKET, Teller
+from fedrl.llm.context import POCKET, PromptFormatter
 from fedrl.llm.decoding import Decision
 from fedrl.llm.episodes import Acting, Episode, noise_of, play
 from fedrl.llm.grpo import update as updating
@@ -43,7 +43,7 @@ def words() -> PreTrainedTokenizerFast:
     return wrapped(made)
 
 
-TELLER = Teller(words(), POCKET._replace(shows_commands=True))
+TELLER = PromptFormatter(words(), POCKET._replace(shows_commands=True))
 
 
 def model() -> Model:
@@ -239,7 +239,7 @@ def test_an_update_moves_theta_and_begins_at_ratio_one(decode, monkeypatch):
     acting = Acting(decode, most_tokens=5, window=2)
     episodes = [one._replace(won=i % 2 == 0) for i, one in enumerate(played(acting))]
     groups = [i // GROUP for i in range(len(episodes))]
-    settings, optimiser, theta = Grpo(minibatch=1000, at_once=10**6), adamw(1e-3), as_jax(theta_of(MODEL))
+    settings, optimizer, theta = Grpo(minibatch=1000, at_once=10**6), adamw(1e-3), as_jax(theta_of(MODEL))
     given, terms = [], []
 
     def watched(log_prob, old, advantage, **rest):
@@ -250,7 +250,7 @@ def test_an_update_moves_theta_and_begins_at_ratio_one(decode, monkeypatch):
     monkeypatch.setattr(updating, "grpo_loss", watched)
     random = np.random.default_rng(0)
     learnt = improve(
-        MODEL, theta, optimiser.init(theta), theta_of(MODEL), episodes, groups, settings, optimiser, random
+        MODEL, theta, optimizer.init(theta), theta_of(MODEL), episodes, groups, settings, optimizer, random
     )
     load(MODEL, theta)
     assert any(not np.array_equal(theta[name], learnt.theta[name]) for name in MODEL.names)
@@ -271,7 +271,13 @@ def test_imitating_prompts_teaches_to_answer_them():
         one for task, plan in plans.items() for one in demonstration(TELLER, Colours, task, plan, window=1).samples()
     ]
     theta = imitate(
-        learner, as_jax(theta_of(learner)), samples, passes=25, rate=1e-2, shuffle=np.random.default_rng(0), minibatch=3
+        learner,
+        as_jax(theta_of(learner)),
+        samples,
+        passes=25,
+        learning_rate=1e-2,
+        shuffle=np.random.default_rng(0),
+        minibatch=3,
     )
     load(learner, theta)
     found = play(learner, TELLER, Colours, [0, 1, 2], 1, uniform(0, 3), Acting(temperature=0.0, window=1))
@@ -289,7 +295,7 @@ def test_free_answers_in_their_tags_are_understood():
         as_jax(theta_of(learner)),
         [Sample(text, spoken)],
         passes=25,
-        rate=1e-2,
+        learning_rate=1e-2,
         shuffle=np.random.default_rng(0),
     )
     load(learner, theta)

@@ -42,9 +42,9 @@ def test_bfloat16_computes_and_single_precision_travels(saved, lora):
     assert {p.dtype for name, p in model.net.named_parameters() if "lora" in name} <= {torch.float32}
     theta = as_jax(moved(model))
     assert {value.dtype for value in theta.values()} == {np.dtype(np.float32)}
-    optimiser = adamw(1e-6)
-    state = optimiser.init(theta)
-    after, _, value = descend(model, theta, state, optimiser, lambda: loss_of(model))
+    optimizer = adamw(1e-6)
+    state = optimizer.init(theta)
+    after, _, value = descend(model, theta, state, optimizer, lambda: loss_of(model))
     assert np.isfinite(value)
     assert any(not np.array_equal(after[name], theta[name]) for name in theta)  # a step too small for bfloat16 counts
     found = play(model, spec(saved()).teller(), Colours, [0, 1], 2, uniform(0, 4), Acting())
@@ -108,8 +108,8 @@ def test_checkpointing_descends_alike(saved):
     for checkpointing in (False, True):
         model = opened(spec(folder, checkpointing=checkpointing))
         theta = as_jax(moved(model))
-        optimiser = adamw(1e-2)
-        after.append(descend(model, theta, optimiser.init(theta), optimiser, lambda model=model: loss_of(model))[0])
+        optimizer = adamw(1e-2)
+        after.append(descend(model, theta, optimizer.init(theta), optimizer, lambda model=model: loss_of(model))[0])
     assert all(np.allclose(after[0][name], after[1][name], atol=1e-6) for name in after[0])
 
 

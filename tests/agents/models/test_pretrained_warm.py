@@ -37,7 +37,7 @@ class ColourTasks:
         return ["look around", TAKING[task % 3]]
 
 
-WARM = Warm(ColourTasks(), demonstrations=6, passes=10, rate=1e-2, threads=1)
+WARM = Warm(ColourTasks(), demonstrations=6, passes=10, learning_rate=1e-2, threads=1)
 
 
 def warm_spec(folder, warm=WARM, **options) -> Pretrained:
@@ -136,15 +136,15 @@ def test_the_learner_holds_to_it(saved):
     load(model, theta)
     played = play(model, spec.teller(), WORLD_OF_COLOURS.make, [0, 1], 4, uniform(0, 8))
     seen = [episode._replace(score=float(i % 2)) for i, episode in enumerate(played)]
-    local = grpo(spec, settings, tasks=2, group=4, rate=1e-2)(WORLD_OF_COLOURS).local
+    local = grpo(spec, settings, tasks=2, group=4, learning_rate=1e-2)(WORLD_OF_COLOURS).local
     client = Client(np.int32(0), (), (), ())
     message = type("Message", (), {"theta": theta})
     direction, _ = local.estimate(local.start(message, client, key), seen, client, key)
-    optimiser = adamw(1e-2)
+    optimizer = adamw(1e-2)
 
     def by_hand(first):
         return improve(
-            model, theta, optimiser.init(theta), first, seen, [0] * 4 + [1] * 4, settings, optimiser,
+            model, theta, optimizer.init(theta), first, seen, [0] * 4 + [1] * 4, settings, optimizer,
             random_at(key, "shuffle"),
         ).theta  # fmt: skip
 

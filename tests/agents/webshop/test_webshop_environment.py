@@ -157,7 +157,7 @@ def test_a_thousand_steps_per_cpu_second(shop, capsys):
             action = next(way, None) or draw.choice(info["admissible_commands"])
             *_, terminated, truncated, info = env.step(action)
             ended, steps = terminated or truncated, steps + 1
-    rate = steps / (time.process_time() - start)
+    learning_rate = steps / (time.process_time() - start)
     with capsys.disabled():
-        print(f"\nWebShop: {rate:,.0f} steps per CPU second, 1,000 products ({steps} steps)")
-    assert rate >= 1000
+        print(f"\nWebShop: {learning_rate:,.0f} steps per CPU second, 1,000 products ({steps} steps)")
+    assert learning_rate >= 1000

@@ -11,7 +11,7 @@ from fedrl.algorithms.fedavg import pavg
 from fedrl.engines import processes as workers
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.traffic import osm
 from fedrl.environments.traffic.osm import seats
 from fedrl.evaluation import sampled_return
@@ -57,9 +57,9 @@ def test_as_alone(clients):
     begun = client.reset(BOTH, SEEDS)
     np.testing.assert_array_equal(begun[1], seen)
     for _ in range(40):
-        seen, reward, done, cut, _ = env.step(np.array([1.0, 0.2], np.float32))
+        seen, reward, terminated, truncated, _ = env.step(np.array([1.0, 0.2], np.float32))
         came = client.step(np.tile(np.array([7.0, 0.2], np.float32), (2, 1)))
-        for one, many in zip((seen, reward, done, cut), came, strict=True):
+        for one, many in zip((seen, reward, terminated, truncated), came, strict=True):
             np.testing.assert_array_equal(many[1], one)
     assert came[3].all()
     env.close()
@@ -91,18 +91,18 @@ def test_a_process_that_dies_again_and_again(clients, monkeypatch):
     monkeypatch.setattr(seats.Seat, "renew", in_vain)
     kill(1)
     with pytest.raises(
-        WorldError, match="client 0: the process of copy 1 died 3 times in a row after 0 steps of the episode"
+        EnvironmentFailed, match="client 0: the process of copy 1 died 3 times in a row after 0 steps of the episode"
     ):
         client.step(np.zeros((2, 2), np.float32))
 
 
 def test_what_is_wrong_with_a_client_is_said(tmp_path, clients):
-    with pytest.raises(WorldError, match="client 1: .*nowhere.osm cannot be read"):
+    with pytest.raises(EnvironmentFailed, match="client 1: .*nowhere.osm cannot be read"):
         osm.federation([VILLAGE, tmp_path / "nowhere.osm"])
     with pytest.raises(ValueError, match="wanted at least one network"):
         osm.federation([])
     clients[0].reset(BOTH, SEEDS)
-    with pytest.raises(WorldError, match="client 0, copy 0: action .* wanted an acceleration"):
+    with pytest.raises(EnvironmentFailed, match="client 0, copy 0: action .* wanted an acceleration"):
         clients[0].step(np.full((2, 2), np.nan, np.float32))
     with pytest.raises(AttributeError, match="has no attribute 'roundabout'; it has Network"):
         osm.roundabout  # noqa: B018
@@ -118,7 +118,7 @@ def test_engines_agree():
             federation,
             rounds=1,
             engine=engine,
-            measure=sampled_return(2),
+            evaluation=sampled_return(2),
         )
         for engine in (one_at_a_time(), processes(1))
     ]

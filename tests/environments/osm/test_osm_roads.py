@@ -64,7 +64,7 @@ def test_speed_and_reward_by_hand(opened):
     env = opened(target_speed=12.0, max_accel=2.0, max_decel=4.0, dt=0.5)
     placed(env, MAIN + ELSEWHERE)
     for wanted, push in ((0.4, 0.4), (1.0, 0.6), (1.2, 0.2), (0.2, -0.5), (0.2, 0.0), (0.0, -1.0)):
-        _, reward, done, cut, info = env.step(np.array([push, 0.0], np.float32))
+        _, reward, terminated, truncated, info = env.step(np.array([push, 0.0], np.float32))
         assert libsumo.vehicle.getSpeed("learner") == pytest.approx(wanted)
         v = speeds()
         assert v.shape == (11,)
@@ -72,8 +72,8 @@ def test_speed_and_reward_by_hand(opened):
         best = np.linalg.norm(target)
         assert reward == pytest.approx((best - np.linalg.norm(v - target)) / best)
         assert info == {"mean_speed": pytest.approx(v.mean()), "crash": False, "changed": False}
-        assert not done
-        assert not cut
+        assert not terminated
+        assert not truncated
     env.target_speed = 0.01
     assert env.step(UP)[1] == 0.0, "it is never negative for speed alone"
 
@@ -113,8 +113,8 @@ def test_nobody_is_lost(opened, where):
     random, visited = np.random.default_rng(0), {}
     env.reset(seed=0)
     for step in range(1000):
-        seen, _, done, *_ = env.step(np.clip(random.normal((0.7, 0.0), 0.5), -1.0, 1.0).astype(np.float32))
-        assert not done
+        seen, _, terminated, *_ = env.step(np.clip(random.normal((0.7, 0.0), 0.5), -1.0, 1.0).astype(np.float32))
+        assert not terminated
         assert env.observation_space.contains(seen)
         here = {v: libsumo.vehicle.getRoadID(v) for v in libsumo.vehicle.getIDList()}
         assert len(here) == 11, step
@@ -137,11 +137,11 @@ def test_a_collision_ends_the_episode(opened):
     env = opened(speed_mode=0)
     placed(env, [("10_1", 100.0), ("10_1", 125.0), *FAR[1:]])
     for _ in range(200):
-        seen, reward, done, cut, info = env.step(UP)
-        if done:
+        seen, reward, terminated, truncated, info = env.step(UP)
+        if terminated:
             break
         before = seen
-    assert (reward, done, cut, info["crash"]) == (0.0, True, False, True)
+    assert (reward, terminated, truncated, info["crash"]) == (0.0, True, False, True)
     np.testing.assert_array_equal(seen, before)
     with pytest.raises(RuntimeError, match=r"the episode is over.*reset\(\)"):
         env.step(UP)
@@ -254,9 +254,9 @@ def test_what_is_not_there(tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r"netconvert.*pip install 'fedrl\[traffic\]'"):
         OsmRoads(VILLAGE)
     program = "import sys; sys.modules['libsumo'] = None; import fedrl.environments.traffic.osm"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert "libsumo" in done.stderr.splitlines()[-1]
-    assert "pip install 'fedrl[traffic]'" in done.stderr.splitlines()[-1]
+    terminated = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert "libsumo" in terminated.stderr.splitlines()[-1]
+    assert "pip install 'fedrl[traffic]'" in terminated.stderr.splitlines()[-1]
 
 
 def test_settings_and_actions_that_will_not_do(opened):

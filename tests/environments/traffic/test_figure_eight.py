@@ -75,7 +75,7 @@ def test_a_policy_that_knows_nothing_is_slow(opened):
         assert gaps.min() > 5.0
         assert gaps.sum() == pytest.approx(env.length)
     assert 0.4 < np.mean(speeds) < 1.2
-    assert outcome.cut
+    assert outcome.truncated
     assert env.time == 1500
 
 
@@ -85,7 +85,7 @@ def test_a_collision_ends_the_epoch(opened, driven):
     assert len(outcomes) == pytest.approx(156, abs=10)
     assert all(not outcome.crash and outcome.reward > 0.0 for outcome in outcomes[:-1])
     last, before = outcomes[-1], outcomes[-2]
-    assert (last.crash, last.cut, last.reward) == (True, False, 0.0)
+    assert (last.crash, last.truncated, last.reward) == (True, False, 0.0)
     np.testing.assert_array_equal(last.observations, before.observations)
 
 

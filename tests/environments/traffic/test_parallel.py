@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pettingzoo.test import parallel_api_test, parallel_seed_test
 
-from fedrl.environments.subprocess_env import Apart
+from fedrl.environments.subprocess_env import SubprocessEnv
 from fedrl.environments.traffic.sumo import FigureEight, Merge
 
 BOTH = pytest.mark.parametrize("kind", [FigureEight, Merge])
@@ -16,7 +16,7 @@ def actions(env, steps, seed=0):
 
 def played(env, seed, steps=400):
     """Everything seen in the first steps of an epoch."""
-    call = env.call if isinstance(env, Apart) else lambda name, *arguments: getattr(env, name)(*arguments)
+    call = env.call if isinstance(env, SubprocessEnv) else lambda name, *arguments: getattr(env, name)(*arguments)
     seen, speeds = [call("begin", seed)], []
     for row in actions(env, steps):
         outcome = call("advance", row)
@@ -33,13 +33,13 @@ def test_pettingzoos_own_api_test(opened, kind):
 @BOTH
 def test_pettingzoos_own_seed_test(kind):
     """It has two environments at once. As of 1.27 it compares one step only, hence the next test."""
-    parallel_seed_test(lambda: Apart(kind))
+    parallel_seed_test(lambda: SubprocessEnv(kind))
 
 
 @BOTH
 def test_a_seed_decides_everything(opened, kind):
     """Here after other epochs, elsewhere in a new process: the same to the last bit. Another seed: other numbers."""
-    env, elsewhere = opened(kind), opened(Apart, make=kind)
+    env, elsewhere = opened(kind), opened(SubprocessEnv, make=kind)
     seen, speeds = played(env, 3)
     other, other_speeds = played(env, 4)
     assert (speeds != other_speeds).any()
@@ -78,10 +78,10 @@ def test_arrays_and_dictionaries_say_the_same(opened, kind):
         np.testing.assert_array_equal(np.stack(list(observations.values())), wanted.observations)
         assert set(rewards.values()) == {wanted.reward}
         assert set(terminations.values()) == {wanted.crash}
-        assert set(truncations.values()) == {wanted.cut}
+        assert set(truncations.values()) == {wanted.truncated}
         assert {info["mean_speed"] for info in infos.values()} == {wanted.mean_speed}
         assert wanted.reward == pytest.approx(wanted.mean_speed / env.v_ref)
-    assert wanted.cut
+    assert wanted.truncated
     assert env.agents == []
 
 

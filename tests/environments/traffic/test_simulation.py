@@ -12,9 +12,9 @@ from fedrl.environments.traffic.sumo import FigureEight, Merge, network, roads
 
 def python(program):
     """What a new interpreter prints."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    terminated = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert terminated.returncode == 0, terminated.stderr
+    return terminated.stdout
 
 
 def test_a_second_environment_is_refused():

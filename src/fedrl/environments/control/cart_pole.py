@@ -43,53 +43,60 @@ class State(NamedTuple):
 
 
 @checked
-def environment(gamma: float = 0.99, limit: int = 500) -> Environment:
-    """Reward 1 a step, the last one included. An episode is cut at its world's `horizon`, at `limit` in any case.
+def environment(gamma: float = 0.99, max_episode_steps: int = 500) -> Environment:
+    """Reward 1 a step, the last one included. An episode is cut at its world's `horizon`, at `max_episode_steps` in any case.
 
-    As in Gymnasium a step may be both `done` and `cut`, when the pole falls in the very last one. Only `reset` reads
+    As in Gymnasium a step may be both `terminated` and `truncated`, when the pole falls in the very last one. Only `reset` reads
     its noise.
     """
-    if not 0.0 < gamma <= 1.0 or limit < 1:
-        raise ValueError(f"cart-pole wants 0 < gamma <= 1 and limit >= 1, got {gamma} and {limit}; try 0.99 and 500")
+    if not 0.0 < gamma <= 1.0 or max_episode_steps < 1:
+        raise ValueError(
+            f"cart-pole wants 0 < gamma <= 1 and limit >= 1, got {gamma} and {max_episode_steps}; try 0.99 and 500"
+        )
 
-    def reset(world: CartPole, noise: Array) -> State:
-        return State(world.start * (2.0 * noise - 1.0), jnp.int32(0))
+    def reset(env_params: CartPole, noise: Array) -> State:
+        return State(env_params.start * (2.0 * noise - 1.0), jnp.int32(0))
 
-    def step(world: CartPole, state: State, action: Array, noise: Array) -> Step:
-        physics, steps = _euler(world, state.physics, action), state.steps + 1
-        done = (jnp.abs(physics[0]) > MAX_POSITION) | (jnp.abs(physics[2]) > MAX_ANGLE)
-        return Step(State(physics, steps), jnp.ones_like(physics[0]), done, steps >= jnp.minimum(world.horizon, limit))
+    def step(env_params: CartPole, state: State, action: Array, noise: Array) -> Step:
+        physics, steps = _euler(env_params, state.physics, action), state.steps + 1
+        terminated = (jnp.abs(physics[0]) > MAX_POSITION) | (jnp.abs(physics[2]) > MAX_ANGLE)
+        return Step(
+            State(physics, steps),
+            jnp.ones_like(physics[0]),
+            terminated,
+            steps >= jnp.minimum(env_params.horizon, max_episode_steps),
+        )
 
     high = (2 * MAX_POSITION, math.inf, 2 * MAX_ANGLE, math.inf)
     return Environment(
-        prepare=lambda world: world,
+        prepare=lambda env_params: env_params,
         reset=reset,
         step=step,
-        observe=lambda world, state: state.physics,
+        observe=lambda env_params, state: state.physics,
         noise=lambda key, shape: jax.random.uniform(key, (*shape, 4)),
         observations=Box((4,), tuple(-bound for bound in high), high),
         actions=Discrete(2),
         gamma=gamma,
-        limit=limit,
+        max_episode_steps=max_episode_steps,
     )
 
 
-def _euler(world: CartPole, physics: Array, action: Array) -> Array:
+def _euler(env_params: CartPole, physics: Array, action: Array) -> Array:
     """The four numbers one step later: all derivatives are taken before the step."""
     _, velocity, angle, spin = physics
-    force = jnp.where(action == 1, world.force, -world.force)
+    force = jnp.where(action == 1, env_params.force, -env_params.force)
     cos, sin = jnp.cos(angle), jnp.sin(angle)
-    mass, moment = world.pole_mass + world.cart_mass, world.pole_mass * world.half_length
+    mass, moment = env_params.pole_mass + env_params.cart_mass, env_params.pole_mass * env_params.half_length
     push = (force + moment * jnp.square(spin) * sin) / mass
-    turn = (world.gravity * sin - cos * push) / (
-        world.half_length * (4.0 / 3.0 - world.pole_mass * jnp.square(cos) / mass)
+    turn = (env_params.gravity * sin - cos * push) / (
+        env_params.half_length * (4.0 / 3.0 - env_params.pole_mass * jnp.square(cos) / mass)
     )
     acceleration = push - moment * turn * cos / mass
     return physics + SECONDS * jnp.stack([velocity, acceleration, spin, turn])
 
 
 @checked_only
-def world(
+def params(
     gravity: float | Array = 9.8,
     cart_mass: float | Array = 1.0,
     pole_mass: float | Array = 0.1,
@@ -103,7 +110,7 @@ def world(
     return CartPole(*jnp.broadcast_arrays(*numbers, jnp.asarray(horizon, jnp.int32)))
 
 
-_USUAL = {name: parameter.default for name, parameter in inspect.signature(world).parameters.items()}
+_USUAL = {name: parameter.default for name, parameter in inspect.signature(params).parameters.items()}
 
 
 @checked_only
@@ -118,7 +125,7 @@ def evenly(clients: int, field: str, low: float, high: float) -> CartPole:
         kind = {"gravity": "finite", "start": "finite and not negative"}.get(field, "finite and positive")
         raise ValueError(f"{field} of a cart-pole must be {kind}, got {low} to {high}; CartPole-v1 has {_USUAL[field]}")
     values = np.linspace(low, high, clients)
-    return world(**{field: jnp.asarray(np.rint(values) if field == "horizon" else values, float)})
+    return params(**{field: jnp.asarray(np.rint(values) if field == "horizon" else values, float)})
 
 
 @checked_only
@@ -135,6 +142,6 @@ def perturbed_starts(nominal: float = 0.05, spread: float = 0.005) -> Callable[[
 
     def drawn(key: keys.Key, client_id: int | Array) -> CartPole:
         own = keys.of(key, "start", client_id)
-        return world(start=jax.random.uniform(own, minval=nominal - spread, maxval=nominal + spread))
+        return params(start=jax.random.uniform(own, minval=nominal - spread, maxval=nominal + spread))
 
     return drawn

@@ -41,56 +41,58 @@ class State(NamedTuple):
 
 
 @checked
-def environment(gamma: float = 0.99, limit: int = 999, *, cost: str = "policy") -> Environment:
-    """Each step costs 0.1 a^2, the goal pays 100. An episode is cut at its world's `horizon`, at `limit` in any case.
+def environment(gamma: float = 0.99, max_episode_steps: int = 999, *, cost: str = "policy") -> Environment:
+    """Each step costs 0.1 a^2, the goal pays 100. An episode is cut at its world's `horizon`, at `max_episode_steps` in any case.
 
     The engine is given the shifted action, clipped to [-1, 1]. The cost is never clipped, as in Gymnasium: it is of the
     policy's action, or with `cost="shifted"` of the shifted one, as in the published code of paper 004. As in Gymnasium
-    a step may be both `done` and `cut`. Only `reset` reads its noise.
+    a step may be both `terminated` and `truncated`. Only `reset` reads its noise.
     """
-    if not 0.0 < gamma <= 1.0 or limit < 1:
-        raise ValueError(f"mountain car wants 0 < gamma <= 1 and limit >= 1, got {gamma} and {limit}; try 0.99 and 999")
+    if not 0.0 < gamma <= 1.0 or max_episode_steps < 1:
+        raise ValueError(
+            f"mountain car wants 0 < gamma <= 1 and limit >= 1, got {gamma} and {max_episode_steps}; try 0.99 and 999"
+        )
     if cost not in ("policy", "shifted"):
         raise ValueError(f'cost is of the action of the "policy" or of the "shifted" one, got {cost!r}')
 
-    def reset(world: MountainCar, noise: Array) -> State:
-        position = world.start_low + (world.start_high - world.start_low) * noise
+    def reset(env_params: MountainCar, noise: Array) -> State:
+        position = env_params.start_low + (env_params.start_high - env_params.start_low) * noise
         return State(jnp.stack([position, jnp.zeros_like(position)]), jnp.int32(0))
 
-    def step(world: MountainCar, state: State, action: Array, noise: Array) -> Step:
-        shifted = action[0] + world.shift
-        position, velocity = _drive(world, state.physics, jnp.clip(shifted, -1.0, 1.0))
-        done = (position >= world.goal_position) & (velocity >= world.goal_velocity)
+    def step(env_params: MountainCar, state: State, action: Array, noise: Array) -> Step:
+        shifted = action[0] + env_params.shift
+        position, velocity = _drive(env_params, state.physics, jnp.clip(shifted, -1.0, 1.0))
+        terminated = (position >= env_params.goal_position) & (velocity >= env_params.goal_velocity)
         charged = shifted if cost == "shifted" else action[0]
-        reward = jnp.where(done, 100.0, 0.0).astype(position.dtype) - jnp.square(charged) * 0.1
+        reward = jnp.where(terminated, 100.0, 0.0).astype(position.dtype) - jnp.square(charged) * 0.1
         steps = state.steps + 1
         after = State(jnp.stack([position, velocity]), steps)
-        return Step(after, reward, done, steps >= jnp.minimum(world.horizon, limit))
+        return Step(after, reward, terminated, steps >= jnp.minimum(env_params.horizon, max_episode_steps))
 
     return Environment(
-        prepare=lambda world: world,
+        prepare=lambda env_params: env_params,
         reset=reset,
         step=step,
-        observe=lambda world, state: state.physics,
+        observe=lambda env_params, state: state.physics,
         noise=jax.random.uniform,
         observations=Box((2,), (MIN_POSITION, -MAX_SPEED), (MAX_POSITION, MAX_SPEED)),
         actions=Box((1,), (-1.0,), (1.0,)),
         gamma=gamma,
-        limit=limit,
+        max_episode_steps=max_episode_steps,
     )
 
 
-def _drive(world: MountainCar, physics: Array, force: Array) -> tuple[Array, Array]:
+def _drive(env_params: MountainCar, physics: Array, force: Array) -> tuple[Array, Array]:
     """Position and velocity one step later; the wall on the left stops the car."""
     position, velocity = physics
-    velocity = velocity + (force * world.power - 0.0025 * jnp.cos(3 * position))
+    velocity = velocity + (force * env_params.power - 0.0025 * jnp.cos(3 * position))
     velocity = jnp.clip(velocity, -MAX_SPEED, MAX_SPEED)
     position = jnp.clip(position + velocity, MIN_POSITION, MAX_POSITION)
     return position, jnp.where((position == MIN_POSITION) & (velocity < 0.0), 0.0, velocity)
 
 
 @checked_only
-def world(
+def params(
     power: float | Array = 0.0015,
     goal_position: float | Array = 0.45,
     goal_velocity: float | Array = 0.0,
@@ -123,4 +125,4 @@ def shifts(
         raise ValueError(f"a federation wants at least one client, got clients={clients}; the paper has 60")
     low, high = SHIFTS[convention][level]
     n = np.arange(clients) + (1 if convention == "paper" else 0)
-    return world(shift=jnp.asarray(low + n * (high - low) / clients, float))
+    return params(shift=jnp.asarray(low + n * (high - low) / clients, float))

@@ -25,9 +25,9 @@ from fedrl.environments.control.mujoco_tasks import (
     World,
     compiled,
     numbers,
-    world,
+    params,
 )
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.protocol import Box, Host
 
 THINNEST_LEG = 0.01
@@ -38,21 +38,21 @@ THICKEST_LEG = {"low": 0.07, "medium": 0.10, "high": 0.15}
 
 
 @checked
-def half_cheetah(gamma: float = 0.99, limit: int = 1000, *, threads: int | None = None) -> Host:
+def half_cheetah(gamma: float = 0.99, max_episode_steps: int = 1000, *, threads: int | None = None) -> Host:
     """Never over, only cut."""
-    return _host(HALF_CHEETAH, gamma, limit, threads)
+    return _host(HALF_CHEETAH, gamma, max_episode_steps, threads)
 
 
 @checked
-def walker2d(gamma: float = 0.99, limit: int = 1000, *, threads: int | None = None) -> Host:
+def walker2d(gamma: float = 0.99, max_episode_steps: int = 1000, *, threads: int | None = None) -> Host:
     """Over when the torso is too low, too high or too far aslant."""
-    return _host(WALKER2D, gamma, limit, threads)
+    return _host(WALKER2D, gamma, max_episode_steps, threads)
 
 
 @checked
-def hopper(gamma: float = 0.99, limit: int = 1000, *, threads: int | None = None) -> Host:
+def hopper(gamma: float = 0.99, max_episode_steps: int = 1000, *, threads: int | None = None) -> Host:
     """Over when the torso is too low or too far aslant."""
-    return _host(HOPPER, gamma, limit, threads)
+    return _host(HOPPER, gamma, max_episode_steps, threads)
 
 
 @checked_only
@@ -60,7 +60,7 @@ def hopper_legs(level: str, clients: int = 60) -> World:
     """A stack of Hoppers with leg radii evenly spaced from .01 to .07, .10 or .15: paper 004 §5.1."""
     if level not in THICKEST_LEG or clients < 1:
         raise ValueError(f"wanted a level of {', '.join(THICKEST_LEG)} and clients >= 1, got {level!r} and {clients}")
-    return world(HOPPER, leg_radius=np.linspace(THINNEST_LEG, THICKEST_LEG[level], clients))
+    return params(HOPPER, leg_radius=np.linspace(THINNEST_LEG, THICKEST_LEG[level], clients))
 
 
 @checked_only
@@ -78,23 +78,27 @@ def perturbed_starts(
 
     def drawn(key: keys.Key, client_id: int | Array) -> World:
         own = keys.of(key, "start", client_id)
-        return world(task, noise=jax.random.uniform(own, minval=middle - width, maxval=middle + width))
+        return params(task, noise=jax.random.uniform(own, minval=middle - width, maxval=middle + width))
 
     return drawn
 
 
-def _host(task: Task, gamma: float, limit: int, threads: int | None) -> Host:
-    if not 0.0 < gamma <= 1.0 or limit < 1:
-        raise ValueError(f"{task.name} wants 0 < gamma <= 1 and limit >= 1, got {gamma} and {limit}; try 0.99 and 1000")
+def _host(task: Task, gamma: float, max_episode_steps: int, threads: int | None) -> Host:
+    if not 0.0 < gamma <= 1.0 or max_episode_steps < 1:
+        raise ValueError(
+            f"{task.name} wants 0 < gamma <= 1 and limit >= 1, got {gamma} and {max_episode_steps}; try 0.99 and 1000"
+        )
     if threads is not None and threads < 1:
         raise ValueError(f"{task.name} wants threads >= 1, or None for its share of the processors, got {threads}")
 
-    def opened(client_id: int, world: World, copies: int) -> Copies:
+    def opened(client_id: int, env_params: World, num_envs: int) -> Copies:
         # a worker process of an engine is told its share when it starts
         workers = threads or int(os.environ.get("FEDRL_THREADS") or os.cpu_count() or 1)
-        return Copies(task, client_id, world, copies, limit=limit, threads=min(workers, copies))
+        return Copies(
+            task, client_id, env_params, num_envs, max_episode_steps=max_episode_steps, threads=min(workers, num_envs)
+        )
 
-    model = compiled(task, numbers(task, 0, world(task)))
+    model = compiled(task, numbers(task, 0, params(task)))
     seen = model.nq - 1 + model.nv
     low, high = (tuple(map(float, bound)) for bound in model.actuator_ctrlrange.T)
     return Host(
@@ -102,22 +106,24 @@ def _host(task: Task, gamma: float, limit: int, threads: int | None) -> Host:
         observations=Box((seen,), (-np.inf,) * seen, (np.inf,) * seen),
         actions=Box((model.nu,), low, high),
         gamma=gamma,
-        limit=limit,
+        max_episode_steps=max_episode_steps,
     )
 
 
 class Copies:
     """The `Simulator` of one client. As in Gymnasium, MuJoCo clamps actions to [-1, 1] and the cost is of them as given."""
 
-    def __init__(self, task: Task, client_id: int, world: World, copies: int, *, limit: int, threads: int) -> None:
-        own = numbers(task, client_id, world)
-        self.task, self.client_id, self.noise, self.limit = task, client_id, own.noise, limit
-        self.batch = Batch(compiled(task, own), copies, threads)
+    def __init__(
+        self, task: Task, client_id: int, env_params: World, num_envs: int, *, max_episode_steps: int, threads: int
+    ) -> None:
+        own = numbers(task, client_id, env_params)
+        self.task, self.client_id, self.noise, self.max_episode_steps = task, client_id, own.noise, max_episode_steps
+        self.batch = Batch(compiled(task, own), num_envs, threads)
         self.qpos, self.qvel, self.ctrl = (self.batch.bind(name) for name in ("qpos", "qvel", "ctrl"))
         self.warned = self.batch.warning[..., 1]  # [B, kind] how often
         self.at_rest = self.batch.state[0].copy()
         self.seconds = self.batch.model.opt.timestep * task.frame_skip
-        self.elapsed = np.zeros(copies, int)
+        self.elapsed = np.zeros(num_envs, int)
 
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """Observations [rows, d] in float32."""
@@ -133,7 +139,7 @@ class Copies:
     def step(
         self, actions: np.ndarray, rows: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Observations [B, d] in float32, rewards in float64. As in Gymnasium a step may be both `done` and `cut`."""
+        """Observations [B, d] in float32, rewards in float64. As in Gymnasium a step may be both `terminated` and `truncated`."""
         who = np.arange(len(self.ctrl)) if rows is None else rows
         wanted = (len(who), self.ctrl.shape[1])
         if actions.shape != wanted:
@@ -148,7 +154,7 @@ class Copies:
         reward = speed + task.healthy_reward * healthy - task.control_cost * np.square(actions).sum(axis=1)
         observations = self._observe(qpos, qvel)
         check_finite_rows(self.client_id, rows, observations, reward)
-        return observations, reward, ~healthy, self.elapsed[who] >= self.limit
+        return observations, reward, ~healthy, self.elapsed[who] >= self.max_episode_steps
 
     def close(self) -> None:
         vars(self).clear()
@@ -157,11 +163,11 @@ class Copies:
         try:
             self.batch.step(rows, nstep=self.task.frame_skip)
         except SimulationError as error:
-            raise WorldError(f"client {self.client_id}: MuJoCo cannot step {self.task.name}: {error}") from error
+            raise EnvironmentFailed(f"client {self.client_id}: MuJoCo cannot step {self.task.name}: {error}") from error
         if self.warned.any():
             copy, kind = np.argwhere(self.warned)[0]
             told = mujoco.mju_warningText(int(kind), int(self.batch.warning[copy, kind, 0]))
-            raise WorldError(
+            raise EnvironmentFailed(
                 f"client {self.client_id}, copy {copy} of {self.task.name}: {told.rstrip('. ')}; "
                 "make its world less extreme, keep its actions finite, or leave the client out"
             )

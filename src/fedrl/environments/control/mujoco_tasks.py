@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
 
-from fedrl.environments.errors import WorldError
+from fedrl.environments.errors import EnvironmentFailed
 
 Number = Array | np.ndarray | float
 LEG_RADIUS = 0.04  # Hopper's, in Gymnasium's model
@@ -70,7 +70,7 @@ WALKER2D = Task("walker2d", "walker2d_v5.xml", 4, 1e-3, 1.0, _walker_healthy, 10
 HOPPER = Task("hopper", "hopper.xml", 4, 1e-3, 1.0, _hopper_healthy, 10.0, _uniform, 5e-3, leg="leg_geom")
 
 
-def world(
+def params(
     task: Task,
     *,
     noise: ArrayLike | None = None,
@@ -84,37 +84,37 @@ def world(
     return World(*jnp.broadcast_arrays(*(jnp.asarray(x, float) for x in given)))
 
 
-def numbers(task: Task, client_id: int, world: World) -> World:
+def numbers(task: Task, client_id: int, env_params: World) -> World:
     """The fields of one client's world as Python floats, checked."""
-    read = World(*(float(str(np.asarray(x)[()])) for x in world))
+    read = World(*(float(str(np.asarray(x)[()])) for x in env_params))
     wrong = [
         f"{name}={value}"
         for name, value in zip(World._fields, read, strict=True)
         if not np.isfinite(value) or value < 0.0 or (name in ("mass", "leg_radius") and value == 0.0)
     ]
     if wrong:
-        raise WorldError(
+        raise EnvironmentFailed(
             f"client {client_id}: a {task.name} world with {', '.join(wrong)}; wanted finite numbers, mass and "
             "leg_radius above 0, the others not below"
         )
     if task.leg is None and read.leg_radius != LEG_RADIUS:
-        raise WorldError(
+        raise EnvironmentFailed(
             f"client {client_id}: leg_radius={read.leg_radius}, but {task.name} has no leg radius; leave {LEG_RADIUS}"
         )
     return read
 
 
-def compiled(task: Task, world: World) -> mujoco.MjModel:
+def compiled(task: Task, env_params: World) -> mujoco.MjModel:
     """Gymnasium's model with the world's `numbers`. The leg is changed before compiling, so its inertia follows."""
     with warnings.catch_warnings():  # Gymnasium's half_cheetah.xml has an attribute that MuJoCo 4 calls deprecated
         warnings.filterwarnings("ignore", message="compiler attribute 'settotalmass'")
         spec = mujoco.MjSpec.from_file(str(files("gymnasium") / "envs" / "mujoco" / "assets" / task.xml))
         if task.leg is not None:
-            spec.geom(task.leg).size[0] = world.leg_radius
+            spec.geom(task.leg).size[0] = env_params.leg_radius
         model = spec.compile()
-    model.body_mass *= world.mass
-    model.body_inertia *= world.mass
-    model.opt.gravity *= world.gravity
-    model.geom_friction *= world.friction
+    model.body_mass *= env_params.mass
+    model.body_inertia *= env_params.mass
+    model.opt.gravity *= env_params.gravity
+    model.geom_friction *= env_params.friction
     mujoco.mj_setConst(model, mujoco.MjData(model))
     return model

@@ -35,20 +35,22 @@ def environment(states: int, actions: int, gamma: float) -> Environment:
         raise ValueError(f"gamma must lie strictly between 0 and 1, got {gamma}; a discounted task needs e.g. 0.9")
     at_least(1, states=states, actions=actions)
 
-    def prepare(world: MDP) -> _Prepared:
-        return _Prepared(jnp.cumsum(world.kernel, axis=-1), world.reward, jnp.cumsum(world.start))
+    def prepare(env_params: MDP) -> _Prepared:
+        return _Prepared(jnp.cumsum(env_params.kernel, axis=-1), env_params.reward, jnp.cumsum(env_params.start))
 
-    def reset(world: _Prepared, noise: Array) -> Array:
-        return draw(world.start, noise)
+    def reset(env_params: _Prepared, noise: Array) -> Array:
+        return draw(env_params.start, noise)
 
-    def step(world: _Prepared, state: Array, action: Array, noise: Array) -> Step:
-        return Step(draw(world.kernel[state, action], noise), world.reward[state, action], jnp.zeros((), bool))
+    def step(env_params: _Prepared, state: Array, action: Array, noise: Array) -> Step:
+        return Step(
+            draw(env_params.kernel[state, action], noise), env_params.reward[state, action], jnp.zeros((), bool)
+        )
 
     return Environment(
         prepare=prepare,
         reset=reset,
         step=step,
-        observe=lambda world, state: state,
+        observe=lambda env_params, state: state,
         noise=jax.random.uniform,
         observations=Discrete(states),
         actions=Discrete(actions),
@@ -61,32 +63,32 @@ def draw(cumulative: Array, u: Array) -> Array:
     return jnp.sum(u >= cumulative[:-1], dtype=jnp.int32)
 
 
-def average(worlds: MDP, weight: Array | None = None) -> MDP:
+def average(env_params: MDP, weight: Array | None = None) -> MDP:
     """The imaginary MDP of Jin et al. 2022 and Xie & Song 2025 §2.3: the q-weighted mean of every array."""
     if weight is None:
-        return jax.tree.map(lambda x: jnp.mean(x, axis=0), worlds)
-    return jax.tree.map(lambda x: jnp.tensordot(weight.astype(x.dtype), x, axes=1), worlds)
+        return jax.tree.map(lambda x: jnp.mean(x, axis=0), env_params)
+    return jax.tree.map(lambda x: jnp.tensordot(weight.astype(x.dtype), x, axes=1), env_params)
 
 
-def as_stack(worlds: Any) -> MDP:
-    """The worlds of a federation as arrays: those of an `MDP` may be lists, and the clients' MDPs may come one by one."""
-    if not isinstance(worlds, MDP):
-        each = [_as_arrays(world) for world in worlds]
-        shapes = {tuple(x.shape for x in world) for world in each}
+def as_stack(env_params: Any) -> MDP:
+    """The MDPs of a federation as arrays: those of an `MDP` may be lists, and the clients' MDPs may come one by one."""
+    if not isinstance(env_params, MDP):
+        each = [_as_arrays(mdp) for mdp in env_params]
+        shapes = {tuple(x.shape for x in mdp) for mdp in each}
         if len(shapes) > 1:
             raise ValueError(f"the clients' MDPs differ in size: {sorted(shapes)}; one policy wants the same S and A")
-        worlds = jax.tree.map(lambda *rows: np.stack(rows), *each)
-    stack = _as_arrays(worlds)
+        env_params = jax.tree.map(lambda *rows: np.stack(rows), *each)
+    stack = _as_arrays(env_params)
     if stack.kernel.ndim == 3:
         raise ValueError(
             f"one MDP, with a kernel of shape {stack.kernel.shape}, where one for each client is wanted; "
-            "write worlds=[mdp, other_mdp], or [mdp] * 3 for three equal clients"
+            "write env_params=[mdp, other_mdp], or [mdp] * 3 for three equal clients"
         )
     return stack
 
 
-def _as_arrays(worlds: MDP) -> MDP:
-    return MDP(*(as_numbers(name, values) for name, values in worlds._asdict().items()))
+def _as_arrays(env_params: MDP) -> MDP:
+    return MDP(*(as_numbers(name, values) for name, values in env_params._asdict().items()))
 
 
 def as_numbers(name: str, values: Any) -> Any:
@@ -101,11 +103,11 @@ def as_numbers(name: str, values: Any) -> Any:
         ) from error
 
 
-def check_sizes(environment: Environment | Host, worlds: Any) -> None:
+def check_sizes(environment: Environment | Host, env_params: Any) -> None:
     """Refuse worlds (an `MDP` of arrays, or of their shapes) that are not of the environment's size."""
     if not (isinstance(environment.observations, Discrete) and isinstance(environment.actions, Discrete)):
         return
-    wanted, came = (environment.observations.n, environment.actions.n), tuple(worlds.reward.shape[-2:])
+    wanted, came = (environment.observations.n, environment.actions.n), tuple(env_params.reward.shape[-2:])
     if wanted != came:
         raise ValueError(
             f"the environment has {wanted[0]} states and {wanted[1]} actions, the MDPs have {came}; "
@@ -113,9 +115,9 @@ def check_sizes(environment: Environment | Host, worlds: Any) -> None:
         )
 
 
-def check(worlds: MDP) -> MDP:
-    """`worlds` (one MDP or a stack) as it came, or a `ValueError` that says which row is not a distribution."""
-    kernel, reward, start = (np.asarray(x) for x in worlds)
+def check(env_params: MDP) -> MDP:
+    """`env_params` (one MDP or a stack) as it came, or a `ValueError` that says which row is not a distribution."""
+    kernel, reward, start = (np.asarray(x) for x in env_params)
     if reward.shape != kernel.shape[:-1] or start.shape != kernel.shape[:-3] + kernel.shape[-1:]:
         raise ValueError(
             f"an MDP wants kernel [.., S, A, S], reward [.., S, A], start [.., S]; got {kernel.shape}, {reward.shape}, "
@@ -133,4 +135,4 @@ def check(worlds: MDP) -> MDP:
     if not np.isfinite(reward).all():
         row = tuple(int(i) for i in np.argwhere(~np.isfinite(reward))[0])
         raise ValueError(f"reward {row} is {reward[row]}; every reward must be a finite number, so mend or clip it")
-    return worlds
+    return env_params

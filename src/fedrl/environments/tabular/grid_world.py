@@ -49,11 +49,11 @@ def highly_heterogeneous(*, epsilon: float = 0.0) -> World:
     """
     base = _worlds(epsilon, None, None, cut=((2, 1), (2, 2)))
 
-    def world(key: keys.Key, client_id: int | Array) -> MDP:
+    def draw(key: keys.Key, client_id: int | Array) -> MDP:
         inner = base(key, client_id)
         return with_gate(inner._replace(reward=jnp.zeros_like(inner.reward)), gate=GOAL, client_id=client_id)
 
-    return world
+    return draw
 
 
 def _worlds(
@@ -72,13 +72,13 @@ def _worlds(
     )
     mask = np.broadcast_to(neighbour[:, None, :], (len(CELLS), len(MOVES), len(CELLS)))
 
-    def world(key: keys.Key, client_id: int | Array) -> MDP:
+    def draw(key: keys.Key, client_id: int | Array) -> MDP:
         own = masked_rows(keys.of(key, "individual", kind(client_id, kinds)), jnp.asarray(mask))
         kernel = (1.0 - share) * jnp.asarray(_common(target, neighbour), own.dtype) + share * own
         reward = jnp.zeros((len(CELLS), len(MOVES)), own.dtype).at[GOAL].set(1.0)
         return MDP(kernel, reward, jnp.asarray(rho, own.dtype))
 
-    return world
+    return draw
 
 
 def _targets(cut: tuple[tuple[int, int], ...]) -> np.ndarray:

@@ -80,7 +80,7 @@ def _mixture(
     at_least(1, states=states, actions=actions)
     shape = (states, actions, states)
 
-    def world(key: keys.Key, client_id: int | Array) -> MDP:
+    def draw(key: keys.Key, client_id: int | Array) -> MDP:
         client = keys.of(key, "client", client_id)
         nominal = masked_rows(keys.of(key, "nominal"), nominal_mask(key, shape))
         own = masked_rows(client, own_mask(client if private else key, shape))
@@ -88,7 +88,7 @@ def _mixture(
         reward = jax.random.uniform(keys.of(key, "reward"), (states * actions,)).reshape(states, actions)
         return MDP(share * own + (1.0 - share) * nominal, reward, jnp.full(states, 1.0 / states))
 
-    return world
+    return draw
 
 
 def masked_rows(key: keys.Key, mask: Array) -> Array:

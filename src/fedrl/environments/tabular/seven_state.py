@@ -57,12 +57,12 @@ def _worlds(reward: np.ndarray, start: np.ndarray) -> World:
         raise ValueError(f"start must hold 7 probabilities, got shape {np.shape(start)}; try EVALUATION_START")
     kernels = np.stack([_kernel(gate) for gate in _GATE])
 
-    def world(key: keys.Key, client_id: int | Array) -> MDP:
+    def draw(key: keys.Key, client_id: int | Array) -> MDP:
         dtype = jnp.result_type(float)
         kernel = jnp.asarray(kernels, dtype)[jnp.asarray(client_id) % 2]
         return MDP(kernel, jnp.asarray(reward, dtype), jnp.asarray(start, dtype))
 
-    return world
+    return draw
 
 
 def _kernel(gate: tuple[dict[int, float], ...]) -> np.ndarray:

@@ -144,22 +144,22 @@ def policy_gradient(theta: Array, mdp: MDP, gamma: float, lam: float = 0.0) -> A
     return occupancy[:, None] * pi * advantage(regularised, pi, gamma) / (1.0 - gamma)
 
 
-def average_value(worlds: MDP, pi: Array, gamma: float | Array, weight: Array | None = None) -> Array:
+def average_value(env_params: MDP, pi: Array, gamma: float | Array, weight: Array | None = None) -> Array:
     """J(pi) = sum_c q_c rho_c . V_c^pi over a stack of worlds: Labbi et al. 2025, Eq. (1); equal weights by default."""
-    return weighted(jax.vmap(lambda mdp: jnp.dot(mdp.start, value(mdp, pi, gamma)))(worlds), weight)
+    return weighted(jax.vmap(lambda mdp: jnp.dot(mdp.start, value(mdp, pi, gamma)))(env_params), weight)
 
 
 def average_objective(
     policy: Policy,
     theta: Tree,
-    worlds: MDP,
+    env_params: MDP,
     gamma: float,
     lam: float = 0.0,
     bit_discount: float | None = None,
     weight: Array | None = None,
 ) -> Array:
     """F(theta) = sum_c q_c f_c(theta) with f_c the `objective` of client c."""
-    return weighted(jax.vmap(lambda mdp: objective(policy, theta, mdp, gamma, lam, bit_discount))(worlds), weight)
+    return weighted(jax.vmap(lambda mdp: objective(policy, theta, mdp, gamma, lam, bit_discount))(env_params), weight)
 
 
 def weighted(per_client: Array, weight: Array | None) -> Array:

@@ -23,14 +23,14 @@ def synthetic(epsilon: float, states: int = 5, actions: int = 4, *, kinds: int |
     at_least(1, states=states, actions=actions)
     check_kinds(kinds)
 
-    def world(key: keys.Key, client_id: int | Array) -> MDP:
+    def draw(key: keys.Key, client_id: int | Array) -> MDP:
         own = keys.of(key, "individual", kind(client_id, kinds))
         shape = (states, actions, states)
         kernel = (1.0 - share) * simplex_rows(keys.of(key, "common"), shape) + share * simplex_rows(own, shape)
         reward = jax.random.uniform(keys.of(key, "reward"), (states, actions))
         return MDP(kernel, reward, jnp.full(states, 1.0 / states))
 
-    return world
+    return draw
 
 
 @checked_only
@@ -48,11 +48,11 @@ def highly_heterogeneous(states: int = 5, actions: int = 4, *, epsilon: float = 
         raise ValueError(f"half of the actions lead and half stay, so their number must be even, got {actions}; try 4")
     base = synthetic(epsilon, states, actions)
 
-    def world(key: keys.Key, client_id: int | Array) -> MDP:
+    def draw(key: keys.Key, client_id: int | Array) -> MDP:
         inner = base(key, client_id)
         return with_gate(inner, gate=0, client_id=client_id)
 
-    return world
+    return draw
 
 
 def with_gate(inner: MDP, gate: int, client_id: int | Array) -> MDP:

@@ -88,7 +88,7 @@ def improve(
     episodes: Sequence[Episode],
     groups: Sequence[int],
     settings: Grpo,
-    optimiser: Optimiser,
+    optimizer: Optimiser,
     shuffle: np.random.Generator,
     temperature: float = 1.0,
 ) -> Learnt:
@@ -133,7 +133,7 @@ def improve(
             told.append((len(now.log_prob), numbers(found)))
             return weight * len(now.log_prob) * found.loss
 
-        theta, state, value = descend(model, theta, state, optimiser, *(partial(loss, part) for part in parts))
+        theta, state, value = descend(model, theta, state, optimizer, *(partial(loss, part) for part in parts))
         losses.append(value)
     return Learnt(theta, state, float(np.mean(losses)), of_decisions(told, reference=settings.beta > 0))
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from fedrl.llm.household import pddl
 from fedrl.llm.household.facts import names, pairs
 from fedrl.llm.household.game import Game, problem, spelling
-from fedrl.llm.household.prompt_template import Wording
-from fedrl.llm.household.simulator import Twin
+from fedrl.llm.household.prompt_template import PromptTemplate
+from fedrl.llm.household.simulator import Simulator
 from fedrl.llm.household.tasks import TASKS, Task
 
 
@@ -14,7 +14,7 @@ def expert(game: Game) -> list[str]:
     """Commands that win this game from its start, whatever file it comes from."""
     stated, wording = problem(game), spelling(game)
     plan = _Walk(stated, wording).plan(TASKS[game.task_type])
-    twin = Twin(stated, game.sentence, wording)
+    twin = Simulator(stated, game.sentence, wording)
     for command in plan:
         twin.step(command)
     if not twin.won:
@@ -25,7 +25,7 @@ def expert(game: Game) -> list[str]:
 class _Walk:
     """A way through the room, written down as it is walked."""
 
-    def __init__(self, stated: pddl.Problem, wording: Wording) -> None:
+    def __init__(self, stated: pddl.Problem, wording: PromptTemplate) -> None:
         self.facts, self.goal, self.put = stated.facts, stated.goal, wording.put
         self.names = names(stated.facts)
         self.where = dict(self.pairs("receptacleatlocation"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedrl.llm.household import pddl
-from fedrl.llm.household.prompt_template import NEW, Wording, wording
+from fedrl.llm.household.prompt_template import NEW, PromptTemplate, wording
 from fedrl.llm.household.rooms import CAN_BE, LAMPS, OPENABLE, fits
 from fedrl.llm.household.tasks import TASKS
 
@@ -52,7 +52,7 @@ def problem(game: Game) -> pddl.Problem:
     return _stated(game.scene, TASKS[game.task_type].goal)
 
 
-def spelling(game: Game) -> Wording:
+def spelling(game: Game) -> PromptTemplate:
     if game.scene is not None:
         return NEW
     data = contents(game)

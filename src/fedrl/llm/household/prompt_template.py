@@ -40,15 +40,15 @@ GRAMMAR, DOMAIN = "c1b938770d9dacb0", "cf437239dcc64113"  # digests of version 0
 REFUSED = 'play it with player="alfworld", which reads the rules from the file'
 
 
-class Wording(NamedTuple):
+class PromptTemplate(NamedTuple):
     put: str  # the command, of an object o and a receptacle r
     putting: str  # what is answered
     numbered_places: bool  # "You arrive at loc 3." instead of the receptacle's name
     help: bool
 
 
-NEW = Wording("move {o} to {r}", "You move the {o} to the {r}.", False, True)
-OLD = Wording("put {o} in/on {r}", "You put the {o} in/on the {r}.", True, False)
+NEW = PromptTemplate("move {o} to {r}", "You move the {o} to the {r}.", False, True)
+OLD = PromptTemplate("put {o} in/on {r}", "You put the {o} in/on the {r}.", True, False)
 
 
 def sentence(grammar: str) -> str:
@@ -61,13 +61,13 @@ def sentence(grammar: str) -> str:
     return found[1]
 
 
-def wording(grammar: str, domain: str) -> Wording:
+def wording(grammar: str, domain: str) -> PromptTemplate:
     """The spelling of a game file; an error if it has rules that the twin does not know."""
     return _wording(grammar.replace(f"Your task is to: {sentence(grammar)}.", ""), domain)
 
 
 @lru_cache(8)
-def _wording(grammar: str, domain: str) -> Wording:
+def _wording(grammar: str, domain: str) -> PromptTemplate:
     actions, rules = _parsed(grammar)
     put = actions.get("putobject", ("", ""))[0]
     if put not in (NEW.put, OLD.put):
@@ -76,7 +76,7 @@ def _wording(grammar: str, domain: str) -> Wording:
     putting = next((known.putting for known in (NEW, OLD) if _slots(known.putting) in grammar), "")
     if grammar_digest(grammar) != GRAMMAR or domain_digest(domain) != DOMAIN:
         raise ValueError(f"the game has a grammar or a domain other than that of alfworld 0.4.2; {REFUSED}")
-    return Wording(put, putting, numbered, "help" in actions)
+    return PromptTemplate(put, putting, numbered, "help" in actions)
 
 
 def grammar_digest(grammar: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fedrl.llm.household import pddl
 from fedrl.llm.household.facts import listed, names, pairs, told
 from fedrl.llm.household.game import Game, problem, spelling
-from fedrl.llm.household.prompt_template import HELP, NEW, Wording
+from fedrl.llm.household.prompt_template import HELP, NEW, PromptTemplate
 
 TOOLS = {
     "clean": ("cleanable", "sinkbasintype"),
@@ -21,10 +21,10 @@ MADE = {"clean": ("isclean", ""), "heat": ("ishot", "iscool"), "cool": ("iscool"
 KNIVES = ("knifetype", "butterknifetype")
 
 
-class Twin:
+class Simulator:
     """`reset()` and `step(command)` return text; `admissible` and `won` are of the state reached."""
 
-    def __init__(self, problem: pddl.Problem, sentence: str, wording: Wording = NEW) -> None:
+    def __init__(self, problem: pddl.Problem, sentence: str, wording: PromptTemplate = NEW) -> None:
         self._start, self._sentence, self._wording = problem.facts, sentence, wording
         self._goal = pddl.ground(problem.goal, problem)
         self._names = names(problem.facts)
@@ -193,6 +193,6 @@ class Twin:
         self._facts.add(added)
 
 
-def load(game: Game) -> Twin:
+def load(game: Game) -> Simulator:
     """A twin that plays this game; an error if the game is a file with rules it does not know."""
-    return Twin(problem(game), game.sentence, spelling(game))
+    return Simulator(problem(game), game.sentence, spelling(game))

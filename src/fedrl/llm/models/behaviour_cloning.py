@@ -15,7 +15,7 @@ import numpy as np
 
 from fedrl.cache_folder import cache_folder
 from fedrl.llm.applications import Application
-from fedrl.llm.context import Teller
+from fedrl.llm.context import PromptFormatter
 from fedrl.llm.imitation import demonstration, imitate
 from fedrl.llm.models.model import Model, Theta
 from fedrl.records.tensors import load_tree, save_tree
@@ -62,12 +62,12 @@ def plans(app: Application, most: int | None = None) -> Plans:
 def taught(
     model: Model,
     theta: Theta,
-    teller: Teller,
+    teller: PromptFormatter,
     app: Application,
     shown: Plans,
     *,
     passes: int,
-    rate: float,
+    learning_rate: float,
     shuffle: np.random.Generator,
     language: float = 0.0,
     minibatch: int = 4,
@@ -85,11 +85,11 @@ def taught(
         theta,
         samples,
         passes=passes,
-        rate=rate,
+        learning_rate=learning_rate,
         language=language,
         shuffle=shuffle,
         minibatch=minibatch,
-        watch=_progress(),
+        callback=_progress(),
     )
 
 
@@ -97,7 +97,7 @@ def _progress() -> Callable[[int, int, float], None]:
     """Says how far it is, every few seconds and at the end."""
     began = said = time.monotonic()
 
-    def watch(step: int, steps: int, loss: float) -> None:
+    def callback(step: int, steps: int, loss: float) -> None:
         nonlocal said
         now = time.monotonic()
         if now - said >= PAUSE or step == steps:
@@ -105,4 +105,4 @@ def _progress() -> Callable[[int, int, float], None]:
             left = (now - began) / step * (steps - step)
             print(f"imitation: step {step} of {steps}, loss {loss:.3f}, {left:.0f} s left", file=sys.stderr)
 
-    return watch
+    return callback

@@ -6,7 +6,7 @@ from typing import Protocol
 import torch
 
 from fedrl.keys import Key
-from fedrl.llm.context import Teller
+from fedrl.llm.context import PromptFormatter
 from fedrl.llm.models.model import Model, Theta
 
 
@@ -22,7 +22,7 @@ class Spec(Protocol):
         """The model, ready to be trained."""
         ...
 
-    def teller(self) -> Teller:
+    def teller(self) -> PromptFormatter:
         """How episodes are told to it."""
         ...
 

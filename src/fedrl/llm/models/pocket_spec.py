@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from fedrl.arguments import above, at_least, checked_class
 from fedrl.keys import Key
 from fedrl.llm.applications import Application
-from fedrl.llm.context import POCKET, Teller
+from fedrl.llm.context import POCKET, PromptFormatter
 from fedrl.llm.models import pocket
 from fedrl.llm.models.behaviour_cloning import Plans, Settings, kept, plans, taught, theta_in
 from fedrl.llm.models.model import Model, Theta, load, theta_of, trained
@@ -28,7 +28,7 @@ class Pocket:
     application: Settings
     size: Size = field(default_factory=Size)
     passes: int = 1  # over the demonstrations; 0: a network that has seen nothing
-    rate: float = 1e-3
+    learning_rate: float = 1e-3
     language: float = 0.3  # weight of predicting every token of a demonstration, beside its decisions
     window: int | None = None  # how they are told, as in `episodes.Acting`
     seed: int = 0
@@ -37,7 +37,7 @@ class Pocket:
     def __post_init__(self) -> None:
         at_least(0, passes=self.passes, language=self.language, seed=self.seed)
         at_least(1, threads=self.threads)
-        above(0, "1e-3 is usual", rate=self.rate)
+        above(0, "1e-3 is usual", learning_rate=self.learning_rate)
         if self.window is not None:
             at_least(0, "None tells them as one transcript", window=self.window)
 
@@ -48,8 +48,8 @@ class Pocket:
         load(model, theta)
         return model
 
-    def teller(self) -> Teller:
-        return Teller(_made(self)[0], POCKET)
+    def teller(self) -> PromptFormatter:
+        return PromptFormatter(_made(self)[0], POCKET)
 
     def init(self, key: Key) -> Theta:
         return {name: jnp.asarray(value) for name, value in self.first().items()}
@@ -77,11 +77,11 @@ def _make(spec: Pocket, place: Path) -> Theta:
     return taught(
         model,
         {name: jnp.asarray(value) for name, value in theta_of(model).items()},
-        Teller(tokenizer, POCKET),
+        PromptFormatter(tokenizer, POCKET),
         app,
         shown,
         passes=spec.passes,
-        rate=spec.rate,
+        learning_rate=spec.learning_rate,
         language=spec.language,
         shuffle=at(spec.seed, "pocket"),
         window=spec.window,

@@ -12,7 +12,7 @@ import torch
 from fedrl import keys
 from fedrl.arguments import above, at_least, checked_class
 from fedrl.keys import Key
-from fedrl.llm.context import Teller, of_chat
+from fedrl.llm.context import PromptFormatter, of_chat
 from fedrl.llm.models import weights_cache
 from fedrl.llm.models.behaviour_cloning import Settings, kept, plans, taught, theta_in
 from fedrl.llm.models.loading import opened
@@ -36,7 +36,7 @@ class Warm:
     application: Settings
     demonstrations: int = 48  # of the application's public ones
     passes: int = 3
-    rate: float = 5e-4
+    learning_rate: float = 5e-4
     minibatch: int = 4  # texts
     window: int | None = None  # how they are told, as in `episodes.Acting`
     threads: int = 2  # of the one process that does it, before any worker begins
@@ -45,7 +45,7 @@ class Warm:
     def __post_init__(self) -> None:
         at_least(1, demonstrations=self.demonstrations, minibatch=self.minibatch, threads=self.threads)
         at_least(0, passes=self.passes, seed=self.seed)
-        above(0, "5e-4 suits adapters", rate=self.rate)
+        above(0, "5e-4 suits adapters", learning_rate=self.learning_rate)
         if self.window is not None:
             at_least(0, "None tells them as one transcript", window=self.window)
 
@@ -82,7 +82,7 @@ class Pretrained:
         net = weights_cache.net_of(self.name, self._plan())
         return trained(net, tokenizer, self.lora, checkpointing=self.checkpointing)
 
-    def teller(self) -> Teller:
+    def teller(self) -> PromptFormatter:
         return _teller(self.name, self.trust, self.system, self.shows_commands)
 
     def init(self, key: Key) -> Theta:
@@ -114,9 +114,9 @@ class Pretrained:
 
 
 @lru_cache(maxsize=2)
-def _teller(name: str, trust: bool, system: str, shows_commands: bool) -> Teller:
+def _teller(name: str, trust: bool, system: str, shows_commands: bool) -> PromptFormatter:
     tokenizer = tokenizer_of(name, trust)
-    return Teller(tokenizer, of_chat(tokenizer, system, shows_commands=shows_commands))
+    return PromptFormatter(tokenizer, of_chat(tokenizer, system, shows_commands=shows_commands))
 
 
 @lru_cache(maxsize=2)
@@ -141,7 +141,7 @@ def _make(cold: Pretrained, warm: Warm, place: Path) -> Theta:
         app,
         plans(app, warm.demonstrations),
         passes=warm.passes,
-        rate=warm.rate,
+        learning_rate=warm.learning_rate,
         shuffle=at(warm.seed, "warm"),
         minibatch=warm.minibatch,
         window=warm.window,

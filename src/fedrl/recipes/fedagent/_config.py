@@ -44,7 +44,7 @@ class Config:
     tasks: int = 8  # a local epoch: so many tasks,
     group: int = 8  # and so many episodes of each
     minibatch: int = 16  # texts in a step: episodes, or with a window steps (64, as released)
-    rate: float = 3e-4  # 1e-6 for all parameters of a large model (paper)
+    learning_rate: float = 3e-4  # 1e-6 for all parameters of a large model (paper)
     beta: float = 0.01  # of the KL to the model as it came
     mu: float = 0.0  # of FedProx: how strongly a client is held to what the server sent; 0: FedAvg (paper)
     reward: str = "score"  # "score", or "success" (paper): 10 for a won task, else 0
@@ -55,7 +55,7 @@ class Config:
         ""  # file of `fedrl agents label` that says which tasks are hard; empty: those the model fails untrained
     )
     evaluate: int = 128  # held-out tasks
-    every: int = 2  # rounds between two evaluations
+    eval_every: int = 2  # rounds between two evaluations
 
 
 PAPER_SETTINGS: dict[str, Any] = {
@@ -68,12 +68,12 @@ PAPER_SETTINGS: dict[str, Any] = {
     "minibatch": 64,
     "pages": "text",
     "warm": 0,
-    "rate": 1e-6,
+    "learning_rate": 1e-6,
     "reward": "success",
     "receptacles": 99,
     "objects": (8, 18),
     "step_limit": 50,
     "tasks_each": 100,
     "rounds": 70,
-    "every": 10,
+    "eval_every": 10,
 }

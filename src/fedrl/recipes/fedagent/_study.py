@@ -91,14 +91,14 @@ class Study:
             self.acting,
             tasks=config.tasks,
             group=config.group,
-            rate=config.rate,
+            learning_rate=config.learning_rate,
             local_steps=local_epochs,
             mu=config.mu,
             look=success(self.spec, world, self.application.held_out, self.evaluating) if look else None,
         )
         among = everyone() if per_round == len(lists) else uniform(per_round)
         chunks = min(2, len(lists))
-        every = max(1, config.every * config.local_epochs // local_epochs)
+        eval_every = max(1, config.eval_every * config.local_epochs // local_epochs)
         method = fedavg(learner, selection=among)
         method = _by_client(method) if look else method
         if config.model != "pocket" and config.rank:
@@ -108,8 +108,8 @@ class Study:
             federation(world, lists),
             rounds,
             processes(),
-            measure=held_out(self.spec, world, self.application.held_out, acting=self.evaluating, chunks=chunks),
-            every=min(every, rounds),
+            evaluation=held_out(self.spec, world, self.application.held_out, acting=self.evaluating, chunks=chunks),
+            eval_every=min(eval_every, rounds),
         )
 
     def fedagent(self, *, look: bool = False) -> Arm:

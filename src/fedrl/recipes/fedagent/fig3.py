@@ -41,7 +41,10 @@ def panels(config: Config) -> Panels:
         "selected": {f"{m} clients a round": replace(config, per_round=m) for m in config.selected},
         "epochs": {
             f"{e} epochs a round": replace(
-                config, local_epochs=e, rounds=total // e, every=max(1, config.every * config.local_epochs // e)
+                config,
+                local_epochs=e,
+                rounds=total // e,
+                eval_every=max(1, config.eval_every * config.local_epochs // e),
             )
             for e in config.epochs
         },

@@ -17,7 +17,7 @@ FEDERATED, ALONE = "FedAgent", "one client alone"
 class Config(shared.Config):
     clients: int = 20
     local_epochs: int = 2
-    every: int = 5
+    eval_every: int = 5
 
 
 def build(config: Config) -> dict[str, Arm]:

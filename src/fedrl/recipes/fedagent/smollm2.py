@@ -24,7 +24,7 @@ class Config(shared.Config):
     rounds: int = 6
     tasks: int = 4
     minibatch: int = 8
-    rate: float = 5e-4
+    learning_rate: float = 5e-4
     evaluate: int = 64
 
 

@@ -28,7 +28,7 @@ class Task(NamedTuple):
     states: int
     actions: int
     gamma: float
-    worlds: Callable[[float, bool], World]  # (epsilon, as the published code has it)
+    env_params: Callable[[float, bool], World]  # (epsilon, as the published code has it)
 
     def discount(self, published: bool) -> float:
         return PUBLISHED_GAMMA if published else self.gamma
@@ -58,15 +58,15 @@ def is_published(conventions: str) -> bool:
     return conventions == "published"
 
 
-def stack(world: World, clients: int, world_seed: int) -> MDP:
+def stack(draw: World, clients: int, world_seed: int) -> MDP:
     """The worlds of clients 0, 1, …; a larger federation contains the smaller ones."""
-    drawn = [world(keys.of_seed(world_seed), jnp.int32(i)) for i in range(clients)]  # no compiling for every size
+    drawn = [draw(keys.of_seed(world_seed), jnp.int32(i)) for i in range(clients)]  # no compiling for every size
     return jax.tree.map(lambda *rows: jnp.stack(rows), *drawn)
 
 
-def from_anywhere(worlds: MDP) -> MDP:
+def from_anywhere(env_params: MDP) -> MDP:
     """The same worlds started uniformly, which is how everything is evaluated."""
-    return worlds._replace(start=jnp.full_like(worlds.start, 1.0 / worlds.start.shape[-1]))
+    return env_params._replace(start=jnp.full_like(env_params.start, 1.0 / env_params.start.shape[-1]))
 
 
 def fedpg(
@@ -84,6 +84,6 @@ def fed_q(*, eta: float, local_steps: int, samples: int, published: bool) -> Met
     return fed_q_learning(local_steps=local_steps, **options)
 
 
-def environment(worlds: MDP, gamma: float) -> Environment:
-    states, actions = worlds.reward.shape[-2:]
+def environment(env_params: MDP, gamma: float) -> Environment:
+    states, actions = env_params.reward.shape[-2:]
     return finite.environment(states, actions, gamma)

@@ -28,7 +28,7 @@ class Settings:
     instance: str = "paper"  # worlds as the paper describes them, or "published": the 7-state tables of its code
     conventions: str = "paper"  # or "published": gamma 0.99, b-RS without projection, Fed-Q-learning as in the code
     rounds: int = 1000  # R
-    every: int = 10  # rounds between measurements
+    eval_every: int = 10  # rounds between measurements
     eta: float = 0.01  # step size of all four (the paper gives none for Fed-Q-learning)
     local_steps: int = 5  # H
     horizon: int = 20  # T
@@ -38,7 +38,7 @@ class Settings:
     over: str = "vmap"
 
 
-PAPER_SETTINGS = {"rounds": 6000, "every": 20}
+PAPER_SETTINGS = {"rounds": 6000, "eval_every": 20}
 
 
 class Instances(NamedTuple):
@@ -47,11 +47,11 @@ class Instances(NamedTuple):
     published: Callable[[], World]
     gamma: float  # the paper's
 
-    def worlds(self, config: Settings):
+    def env_params(self, config: Settings):
         if config.instance not in ("paper", "published"):
             raise RecipeError(f"instance must be 'paper' or 'published', got {config.instance!r}")
-        world = self.published() if config.instance == "published" else self.paper()
-        return family.stack(world, CLIENTS, config.world_seed)
+        env_params = self.published() if config.instance == "published" else self.paper()
+        return family.stack(env_params, CLIENTS, config.world_seed)
 
     def discount(self, config: Settings) -> float:
         return family.PUBLISHED_GAMMA if family.is_published(config.conventions) else self.gamma
@@ -66,31 +66,31 @@ class Known(NamedTuple):
 
 
 def build(config: Settings, instances: Instances) -> dict[str, Arm]:
-    worlds, gamma, published = (
-        instances.worlds(config),
+    env_params, gamma, published = (
+        instances.env_params(config),
         instances.discount(config),
         family.is_published(config.conventions),
     )
     steps: dict[str, Any] = {"eta": config.eta, "local_steps": config.local_steps, "published": published}
     methods = family.fedpg(**steps, horizon=config.horizon, batch=config.batch, lam=config.lam, gamma=gamma)
     methods[FED_Q] = family.fed_q(**steps, samples=config.horizon * config.batch)
-    states = worlds.start.shape[-1]
-    measure = exact_return(start=jnp.full(states, 1.0 / states))
-    federation = Federation(family.environment(worlds, gamma), worlds)
+    states = env_params.start.shape[-1]
+    evaluation = exact_return(start=jnp.full(states, 1.0 / states))
+    federation = Federation(family.environment(env_params, gamma), env_params)
     return {
-        name: Arm(method, federation, config.rounds, fused(config.over), measure, config.every)
+        name: Arm(method, federation, config.rounds, fused(config.over), evaluation, config.eval_every)
         for name, method in methods.items()
     }
 
 
 @functools.lru_cache
 def known(config: Settings, instances: Instances) -> Known:
-    worlds, gamma = family.from_anywhere(instances.worlds(config)), instances.discount(config)
-    pi = jnp.full(worlds.reward.shape[1:], 1.0 / worlds.reward.shape[-1])
+    env_params, gamma = family.from_anywhere(instances.env_params(config)), instances.discount(config)
+    pi = jnp.full(env_params.reward.shape[1:], 1.0 / env_params.reward.shape[-1])
     return Known(
-        float(solvers.average_value(worlds, pi, gamma)),
-        float(common_policies.best_deterministic(worlds, gamma).value),
-        float(common_policies.best_stationary(worlds, gamma, starts=16).value),
+        float(solvers.average_value(env_params, pi, gamma)),
+        float(common_policies.best_deterministic(env_params, gamma).value),
+        float(common_policies.best_stationary(env_params, gamma, starts=16).value),
     )
 
 

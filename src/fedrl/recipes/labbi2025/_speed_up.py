@@ -32,7 +32,7 @@ class Settings:
     clients: tuple[int, ...] = (2, 10)  # M, ascending; one curve each
     epsilon: float = 0.3  # share of the individual kernels
     rounds: int = 300  # R
-    every: int = 3  # rounds between measurements
+    eval_every: int = 3  # rounds between measurements
     eta: float = 0.005  # a federation of M clients takes steps of eta * M
     local_steps: int = 5  # H
     horizon: int = 20  # T
@@ -44,7 +44,7 @@ class Settings:
     over: str = "vmap"
 
 
-PAPER_SETTINGS = {"clients": (2, 10, 50), "rounds": 2000, "every": 5}
+PAPER_SETTINGS = {"clients": (2, 10, 50), "rounds": 2000, "eval_every": 5}
 
 
 class Ends(NamedTuple):
@@ -82,7 +82,7 @@ def control_name(method: str, config: Settings) -> str:
 def _arm(config: Settings, task: Task, method: str, count: int, step_of: int) -> Arm:
     published = family.is_published(config.conventions)
     gamma = task.discount(published)
-    worlds = _worlds(task, config.epsilon, published, config.world_seed, count)
+    env_params = _worlds(task, config.epsilon, published, config.world_seed, count)
     methods = family.fedpg(
         eta=config.eta * step_of,
         local_steps=config.local_steps,
@@ -94,17 +94,17 @@ def _arm(config: Settings, task: Task, method: str, count: int, step_of: int) ->
     )
     return Arm(
         methods[method],
-        Federation(family.environment(worlds, gamma), worlds),
+        Federation(family.environment(env_params, gamma), env_params),
         config.rounds,
         fused(config.over),
         exact_return(start=jnp.full(task.states, 1.0 / task.states)),
-        config.every,
+        config.eval_every,
     )
 
 
 @functools.lru_cache
 def _worlds(task: Task, epsilon: float, published: bool, world_seed: int, count: int) -> MDP:
-    return family.stack(task.worlds(epsilon, published), count, world_seed)
+    return family.stack(task.env_params(epsilon, published), count, world_seed)
 
 
 def ends(config: Settings, task: Task, count: int) -> Ends:
@@ -113,11 +113,11 @@ def ends(config: Settings, task: Task, count: int) -> Ends:
 
 @functools.lru_cache
 def _ends(task: Task, epsilon: float, published: bool, world_seed: int, count: int) -> Ends:
-    worlds = family.from_anywhere(_worlds(task, epsilon, published, world_seed, count))
+    env_params = family.from_anywhere(_worlds(task, epsilon, published, world_seed, count))
     gamma = task.discount(published)
     uniform = jnp.full((task.states, task.actions), 1.0 / task.actions)
-    best = common_policies.best_deterministic(worlds, gamma)
-    return Ends(float(solvers.average_value(worlds, uniform, gamma)), float(best.value))
+    best = common_policies.best_deterministic(env_params, gamma)
+    return Ends(float(solvers.average_value(env_params, uniform, gamma)), float(best.value))
 
 
 def claims(config: Settings, arms: dict[str, Outcome], task: Task) -> list[Claim]:

@@ -29,7 +29,7 @@ ROUNDING = 1e-4  # an exact inequality is strict if it is wider than this share 
 @dataclass(frozen=True)
 class Config:
     rounds: int = 300  # R
-    every: int = 3  # rounds between measurements
+    eval_every: int = 3  # rounds between measurements
     eta: float = 0.001  # of S-FedPG (0.01 for rewards of 1; here they are 10); Fed-Q-learning takes steps of 0.1
     local_steps: int = 5  # H
     horizon: int = 50  # T
@@ -40,8 +40,8 @@ class Config:
 
 def build(config: Config) -> dict[str, Arm]:
     """Both on the instance of Figure 4 (Lemma B.3)."""
-    worlds = counter_examples.lemma_b3()
-    federation = Federation(family.environment(worlds, GAMMA), worlds)
+    env_params = counter_examples.lemma_b3()
+    federation = Federation(family.environment(env_params, GAMMA), env_params)
 
     def start(key: keys.Key, shape: tuple[int, ...]) -> Array:
         return config.spread * jax.random.normal(key, shape)
@@ -57,7 +57,7 @@ def build(config: Config) -> dict[str, Arm]:
         FED_Q: fed_q_learning(eta=0.1, local_steps=config.local_steps, samples=config.horizon * config.batch),
     }
     return {
-        name: Arm(method, federation, config.rounds, fused(config.over), every=config.every)
+        name: Arm(method, federation, config.rounds, fused(config.over), eval_every=config.eval_every)
         for name, method in methods.items()
     }
 

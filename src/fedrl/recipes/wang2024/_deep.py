@@ -37,7 +37,7 @@ class Task(NamedTuple):
     horizon: int
     hidden: int  # units in each of the two tanh layers
     make: Callable[[float, int], Environment | Host]  # (gamma, horizon)
-    worlds: Callable[
+    env_params: Callable[
         [float], Callable
     ]  # (spread) -> worlds whose ranges of initial states are the usual ones times 1 ± spread
 
@@ -89,7 +89,7 @@ class Settings:
     corrected: bool = True  # False: FedSVRPG-M without -w g(theta_{r-1}) of Eq. (4); not the paper's method
     spread: float = 0.1  # clients' initial states range over the usual widths times 1 ± spread; at most 1
     episodes: int = 20  # per client in a measurement
-    every: int = 5  # rounds between measurements
+    eval_every: int = 5  # rounds between measurements
 
 
 def arm(task: Task, config: Settings, clients: int, method: str, beta: float, engine: Engine) -> Arm:
@@ -98,9 +98,9 @@ def arm(task: Task, config: Settings, clients: int, method: str, beta: float, en
         raise RecipeError(f"first={config.first!r}: choose theorem or zero")
     if not 0.0 <= config.spread <= 1.0:
         raise RecipeError(f"spread={config.spread}: wanted a share of the usual range, from 0 to 1; published: 0.1")
-    federation = Federation(task.make(task.gamma, config.horizon), task.worlds(config.spread), clients=clients)
-    measure = sampled_return(config.episodes)
-    return Arm(_method(task, config, method, beta), federation, config.rounds, engine, measure, config.every)
+    federation = Federation(task.make(task.gamma, config.horizon), task.env_params(config.spread), clients=clients)
+    evaluation = sampled_return(config.episodes)
+    return Arm(_method(task, config, method, beta), federation, config.rounds, engine, evaluation, config.eval_every)
 
 
 def _method(task: Task, config: Settings, method: str, beta: float) -> Method:

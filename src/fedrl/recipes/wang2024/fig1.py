@@ -24,7 +24,7 @@ class HalfCheetah(_betas.Settings):
     local_steps: int = 5
     batch: int = 4
     episodes: int = 4
-    every: int = 2
+    eval_every: int = 2
     workers: int = 0  # processes that simulate; 0: one a core
 
 

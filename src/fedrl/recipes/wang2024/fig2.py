@@ -25,7 +25,7 @@ from fedrl.recipes.wang2024._deep import CART_POLE, METHODS
 class Config(deep.Settings):
     rounds: int = 150
     eta: float = 3e-5  # local step size for every N: the longest of those tried with which beta = 0.2 does not collapse
-    every: int = 10
+    eval_every: int = 10
     clients: tuple[int, ...] = (4, 5, 8)  # N, ascending; one curve each
     beta: float = 0.2  # the published scripts have 0.8
     over: str = "vmap"  # engine: "vmap" (fast) or "map" (exact)

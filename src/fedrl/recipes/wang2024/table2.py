@@ -68,12 +68,12 @@ def _arm(config: Config, beta: float, kappa: float) -> Arm:
     generator = GENERATORS[config.generator]
     generator(5, 5, kappa)  # complains of a kappa outside [0, 1]
 
-    def world(key: Key, client_id: Array, share: Array) -> finite.MDP:
+    def draw(key: Key, client_id: Array, share: Array) -> finite.MDP:
         return generator(5, 5, share)(key, client_id)
 
     federation = Federation(
         finite.environment(5, 5, 0.9),
-        world,
+        draw,
         clients=config.clients,
         settings=(kappa,),
     )
@@ -89,7 +89,7 @@ def _arm(config: Config, beta: float, kappa: float) -> Arm:
         corrected=config.corrected,
         policy=softmax_start(config.logits),
     )
-    return Arm(method, federation, config.rounds, fused(config.over), every=max(1, config.rounds // 4))
+    return Arm(method, federation, config.rounds, fused(config.over), eval_every=max(1, config.rounds // 4))
 
 
 def softmax_start(logits: str):

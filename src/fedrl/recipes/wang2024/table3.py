@@ -49,7 +49,7 @@ def settings(config: Config, task: Task) -> deep.Settings:
     shared = {name: getattr(config, name) for name in ("local_steps", "server_step", "first", "spread", "episodes")}
     prefix = "cart" if task is CART_POLE else "walker"
     own = {name: getattr(config, f"{prefix}_{name}") for name in ("rounds", "eta", "batch", "horizon")}
-    return deep.Settings(**shared, **own, every=max(1, own["rounds"] // 10))
+    return deep.Settings(**shared, **own, eval_every=max(1, own["rounds"] // 10))
 
 
 def build(config: Config) -> dict[str, Arm]:

@@ -13,17 +13,17 @@ ENTROPY_EVERY = 5  # rounds; published code
 
 @dataclass(frozen=True)
 class Config(methods.Config):
-    copies: int = 4
+    num_envs: int = 4
     rounds: int = 6
     episodes: int = 2
-    rate: float = 3e-2
-    fedavg_rate: float = 3e-2
+    learning_rate: float = 3e-2
+    fedavg_learning_rate: float = 3e-2
     decay: float = 0.9
     floor: float = 1e-4  # published code
     rounding: float = 0.4  # published code
 
 
-PAPER_SETTINGS = {"rounds": 100, "local_steps": 20, "warm_up": 50_000, "episodes": 100, "every": 1}
+PAPER_SETTINGS = {"rounds": 100, "local_steps": 20, "warm_up": 50_000, "episodes": 100, "eval_every": 1}
 
 
 def arm(config: Config, name: str) -> Arm:
@@ -35,6 +35,6 @@ def arm(config: Config, name: str) -> Arm:
         Federation(mujoco.hopper(0.99), mujoco.hopper_legs(config.level, config.clients)),
         config.rounds,
         processes(),
-        measure=sampled_return(config.episodes),
-        every=config.every,
+        evaluation=sampled_return(config.episodes),
+        eval_every=config.eval_every,
     )

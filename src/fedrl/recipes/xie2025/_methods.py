@@ -32,12 +32,12 @@ class Config:
     participants: int = 6  # K
     local_steps: int = 5  # I: iterations between two rounds
     rounds: int = 12
-    every: int = 2  # rounds between two evaluations
+    eval_every: int = 2  # rounds between two evaluations
     episodes: int = 10  # of each client in an evaluation
     steps: int = 2048  # environment steps per iteration
-    copies: int = 2  # rows these steps are taken in
-    rate: float = 1e-3
-    fedavg_rate: float = 5e-3  # FedAvg's own
+    num_envs: int = 2  # rows these steps are taken in
+    learning_rate: float = 1e-3
+    fedavg_learning_rate: float = 5e-3  # FedAvg's own
     decay: float = 0.98  # of the rate per round
     floor: float = 1e-8
     epochs: int = 1  # E: passes over the steps of an iteration
@@ -70,23 +70,23 @@ def method(config: Config, name: str, *, entropy_every: int) -> Method:
         FEDPOHCS: pohcs,
         ONE_PHASE: partial(pohcs, phases=1),
     }
-    rate = config.fedavg_rate if name == FEDAVG else config.rate
-    return fedavg(learner(config, rate, entropy_every), selection=choosing[name]())
+    learning_rate = config.fedavg_learning_rate if name == FEDAVG else config.learning_rate
+    return fedavg(learner(config, learning_rate, entropy_every), selection=choosing[name]())
 
 
-def learner(config: Config, rate: float, entropy_every: int) -> BuildLearner:
+def learner(config: Config, learning_rate: float, entropy_every: int) -> BuildLearner:
     """§5.2 and Tables 1 to 3; entropy bonus, clip, warm-up and the critic's settings are of the published code."""
     return ppo(
         policy=gaussian_mlp(64, 64),
         steps=config.steps,
-        copies=config.copies,
+        num_envs=config.num_envs,
         local_steps=config.local_steps,
         trust=adaptive_kl(config.kl_target),
-        optimiser=sgd(0.9, clip=10.0),
-        rate=decaying(rate, decay=config.decay, floor=config.floor),
+        optimizer=sgd(0.9, clip=10.0),
+        learning_rate=decaying(learning_rate, decay=config.decay, floor=config.floor),
         epochs=config.epochs,
         minibatch=128,
-        critic_rate=3e-4,
+        critic_learning_rate=3e-4,
         critic_epochs=config.critic_epochs,
         critic_minibatch=128,
         entropy=dropping(config.entropy, every=entropy_every),

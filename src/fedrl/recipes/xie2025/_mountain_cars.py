@@ -24,12 +24,12 @@ class Config(methods.Config):
 
 def arm(config: Config, name: str) -> Arm:
     """The federation of `config.level`, its clients chosen by the method `name`."""
-    worlds = mountain_car.shifts(config.level, config.clients, convention=config.convention)
+    env_params = mountain_car.shifts(config.level, config.clients, convention=config.convention)
     return Arm(
         methods.method(config, name, entropy_every=ENTROPY_EVERY[config.level]),
-        Federation(mountain_car.environment(0.99, cost=config.cost), worlds),
+        Federation(mountain_car.environment(0.99, cost=config.cost), env_params),
         config.rounds,
         fused(config.over),
-        measure=sampled_return(config.episodes),
-        every=config.every,
+        evaluation=sampled_return(config.episodes),
+        eval_every=config.eval_every,
     )

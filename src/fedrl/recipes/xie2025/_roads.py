@@ -28,9 +28,9 @@ class Config(methods.Config):
     participants: int = 2
     rounds: int = 4
     episodes: int = 1  # of each client in an evaluation, and as many SUMO processes in every worker
-    copies: int = 1
-    rate: float = 1e-4
-    fedavg_rate: float = 1e-4
+    num_envs: int = 1
+    learning_rate: float = 1e-4
+    fedavg_learning_rate: float = 1e-4
     epochs: int = 10
     kl_target: float = 1e-4
     warm_up: int = 2048
@@ -39,7 +39,7 @@ class Config(methods.Config):
     dt: float = 0.5  # s, a step
 
 
-PAPER_SETTINGS = {"rounds": 100, "local_steps": 10, "warm_up": 50_000, "remember": 5, "episodes": 20, "every": 1}
+PAPER_SETTINGS = {"rounds": 100, "local_steps": 10, "warm_up": 50_000, "remember": 5, "episodes": 20, "eval_every": 1}
 
 
 def arm(config: Config, name: str) -> Arm:
@@ -54,8 +54,8 @@ def arm(config: Config, name: str) -> Arm:
         osm.federation(networks, horizon=config.horizon, dt=config.dt, gamma=0.99),
         config.rounds,
         processes(),
-        measure=sampled_return(config.episodes),
-        every=config.every,
+        evaluation=sampled_return(config.episodes),
+        eval_every=config.eval_every,
     )
 
 
@@ -67,13 +67,13 @@ def references(config: Config) -> dict[str, float]:
 @cache
 def _earned(clients: int, horizon: int, dt: float) -> dict[str, float]:
     """Mean return of an episode on each network."""
-    from fedrl.environments.subprocess_env import Apart
+    from fedrl.environments.subprocess_env import SubprocessEnv
     from fedrl.environments.traffic.osm import synthetic
     from fedrl.environments.traffic.osm.seats import Desk, Settings
 
     found = {}
     for name, driver in (("always accelerate", "agent"), ("SUMO drives all", "sumo")):
-        desk = Apart(Desk)
+        desk = SubprocessEnv(Desk)
         try:
             settings = [Settings(synthetic.network(number), horizon, dt, driver) for number in range(clients)]
             found[name] = float(np.mean([_return(desk, one) for one in settings]))
@@ -86,6 +86,6 @@ def _return(desk: Any, settings: Any) -> float:
     desk.call("begin", settings, 0, [])
     total, over = 0.0, False
     while not over:
-        _, reward, done, cut = desk.call("advance", np.array([1.0, 0.0], np.float32))
-        total, over = total + float(reward), bool(done or cut)
+        _, reward, terminated, truncated = desk.call("advance", np.array([1.0, 0.0], np.float32))
+        total, over = total + float(reward), bool(terminated or truncated)
     return total

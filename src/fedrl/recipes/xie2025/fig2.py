@@ -32,6 +32,6 @@ RECIPE = Recipe(
     config=Config,
     build=build,
     claims=claims,
-    paper_settings={"rounds": 500, "warm_up": 100_000, "every": 5},
+    paper_settings={"rounds": 500, "warm_up": 100_000, "eval_every": 5},
     paper_seeds=3,
 )

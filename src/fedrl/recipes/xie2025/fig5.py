@@ -89,6 +89,6 @@ RECIPE = Recipe(
     build=build,
     claims=claims,
     draw=draw,
-    paper_settings={"rounds": 500, "warm_up": 100_000, "every": 5},
+    paper_settings={"rounds": 500, "warm_up": 100_000, "eval_every": 5},
     paper_seeds=3,
 )

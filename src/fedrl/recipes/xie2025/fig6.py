@@ -27,7 +27,11 @@ def build(config: Config) -> dict[str, Arm]:
 
 def _at(config: Config, level: str, name: str) -> Config:
     """Published: FedAvg has its larger rate at medium heterogeneity only."""
-    return replace(config, level=level, fedavg_rate=config.fedavg_rate if level == "medium" else config.rate)
+    return replace(
+        config,
+        level=level,
+        fedavg_learning_rate=config.fedavg_learning_rate if level == "medium" else config.learning_rate,
+    )
 
 
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
@@ -52,6 +56,6 @@ RECIPE = Recipe(
     build=build,
     claims=claims,
     draw=draw,
-    paper_settings={"rounds": 150, "warm_up": 100_000, "every": 2},
+    paper_settings={"rounds": 150, "warm_up": 100_000, "eval_every": 2},
     paper_seeds=3,
 )

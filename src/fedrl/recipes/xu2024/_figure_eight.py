@@ -26,7 +26,7 @@ from fedrl.federations.federation import Federation
 from fedrl.learners.decay import constant as undecayed
 from fedrl.learners.decay import exponential
 from fedrl.learners.learner import BuildLearner
-from fedrl.learners.local_step_counts import Pace, given
+from fedrl.learners.local_step_counts import StepCounts, given
 from fedrl.learners.optimizers import constant
 from fedrl.learners.ppo import ppo
 from fedrl.policies.mlp import gaussian_mlp
@@ -58,16 +58,16 @@ PAPER_SETTINGS = {"epochs": 500}
 
 def learner(config: Config, eta: float | None = None, remember: int = 0) -> BuildLearner:
     """PPO; with `remember` it also has a loss on the last mini-batches."""
-    rate = config.eta if eta is None else eta
+    learning_rate = config.eta if eta is None else eta
     return ppo(
         policy=gaussian_mlp(config.hidden, config.hidden),
         value=(config.hidden, config.hidden),
         steps=config.minibatch,
-        copies=1,
+        num_envs=1,
         epochs=4,
         minibatch=config.minibatch,
-        rate=constant(rate),
-        critic_rate=rate,
+        learning_rate=constant(learning_rate),
+        critic_learning_rate=learning_rate,
         critic_epochs=4,
         critic_minibatch=config.minibatch,
         filter_rewards=False,
@@ -89,7 +89,7 @@ def variant(config: Config, row: Row, eta: float | None = None) -> Method:
     )
 
 
-def pace(row: Row) -> Pace | None:
+def pace(row: Row) -> StepCounts | None:
     return None if set(row.tau_i) == {row.tau} else given(row.tau_i)
 
 
@@ -105,8 +105,8 @@ def arm(config: Config, method: Method, tau: int = 1) -> Arm:
         federation(config),
         rounds(config, tau),
         _engine(config),
-        measure=sampled_return(config.repetitions, per_step=True),
-        every=max(1, round(config.test_every * config.length / config.minibatch / tau)),
+        evaluation=sampled_return(config.repetitions, per_step=True),
+        eval_every=max(1, round(config.test_every * config.length / config.minibatch / tau)),
     )
 
 
@@ -119,11 +119,11 @@ def federation(config: Config) -> Federation:
         from fedrl.environments.traffic.sumo import FigureEight
         from fedrl.federations.pettingzoo_envs import pettingzoo
 
-        return pettingzoo(partial(FigureEight, horizon=config.length), limit=config.length, gamma=GAMMA)
+        return pettingzoo(partial(FigureEight, horizon=config.length), max_episode_steps=config.length, gamma=GAMMA)
     if config.simulator != "arrays":
         raise RecipeError(f"simulator is arrays or sumo, got {config.simulator!r}; try --set simulator=sumo")
-    worlds = jax.tree.map(lambda x: jnp.broadcast_to(x, (AGENTS,)), figure_eight.world(v_ref=SPEED))
-    return Federation(figure_eight.environment(GAMMA, config.length), worlds)
+    env_params = jax.tree.map(lambda x: jnp.broadcast_to(x, (AGENTS,)), figure_eight.params(v_ref=SPEED))
+    return Federation(figure_eight.environment(GAMMA, config.length), env_params)
 
 
 def _engine(config: Config) -> Engine:

@@ -48,8 +48,8 @@ def learner(config: Config, improve: Improve) -> BuildLearner:
         policy=gaussian_mlp(config.hidden, config.hidden),
         value=(config.hidden, config.hidden),
         steps=config.minibatch,
-        copies=1,
-        critic_rate=config.eta,
+        num_envs=1,
+        critic_learning_rate=config.eta,
         critic_epochs=4,
         critic_minibatch=config.minibatch,
         filter_rewards=False,
@@ -71,7 +71,9 @@ def build(config: Config, improve: Improve) -> dict[str, Arm]:
             f"{config.epochs} epochs of length={config.length} want to be whole mini-batches of {config.minibatch}, and at "
             f"least tau={config.tau} of them; try --set minibatch=250 --set epochs=20"
         )
-    federation = pettingzoo(partial(Merge, slots=AGENTS, horizon=config.length), limit=config.length, gamma=GAMMA)
+    federation = pettingzoo(
+        partial(Merge, slots=AGENTS, horizon=config.length), max_episode_steps=config.length, gamma=GAMMA
+    )
 
     def arm(**talk: Any) -> Arm:
         return Arm(
@@ -79,8 +81,8 @@ def build(config: Config, improve: Improve) -> dict[str, Arm]:
             federation,
             updates // config.tau,
             one_at_a_time(),
-            measure=sampled_return(config.repetitions, per_step=True),
-            every=max(1, round(config.test_every * config.length / config.minibatch / config.tau)),
+            evaluation=sampled_return(config.repetitions, per_step=True),
+            eval_every=max(1, round(config.test_every * config.length / config.minibatch / config.tau)),
         )
 
     plain, talking = names(config)

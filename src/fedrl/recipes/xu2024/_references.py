@@ -23,11 +23,11 @@ def _speeds(world: str, length: int) -> dict[str, float]:
         from fedrl.environments.traffic import sumo
     except ImportError:
         return {}
-    from fedrl.environments.subprocess_env import Apart
+    from fedrl.environments.subprocess_env import SubprocessEnv
 
     found = {}
     for name, driver in (("always accelerate", "agents"), ("SUMO drives all", "sumo")):
-        env = Apart(partial(getattr(sumo, world), driver, horizon=length))
+        env = SubprocessEnv(partial(getattr(sumo, world), driver, horizon=length))
         try:
             found[name] = float(np.mean([_mean_speed(env, seed) for seed in range(EPOCHS)]))
         finally:

@@ -41,16 +41,16 @@ def with_samples(federation: Federation, algorithm: Algorithm, state: State) -> 
     everyone = federation.rows(federation.shared(), clients, jnp.arange(federation.count, dtype=jnp.int32))
     key = keys.of(state.key[0], "sample set", server.round)
 
-    seen = _collecting(algorithm.exchanges[-1])(server, everyone, clients.shared_state, key)
-    return parameters(algorithm, state) | {"seen": seen, "filters": everyone.memory.filters}
+    trajectory = _collecting(algorithm.exchanges[-1])(server, everyone, clients.shared_state, key)
+    return parameters(algorithm, state) | {"seen": trajectory, "filters": everyone.memory.filters}
 
 
 @lru_cache(maxsize=1)
 def _collecting(train: Exchange) -> Callable[[Server, Client, Tree, Key], Trajectory]:
     @jax.jit
-    def collect(server: Server, everyone: Client, scene: Tree, key: Key) -> Trajectory:
+    def collect(server: Server, everyone: Client, shared_state: Tree, key: Key) -> Trajectory:
         local = jax.vmap(lambda client: train.local.start(train.send(server, client.id), client, key))(everyone)
-        return train.local.sample(local, everyone, scene, key)[0]
+        return train.local.sample(local, everyone, shared_state, key)[0]
 
     return collect
 
@@ -61,10 +61,10 @@ def norms(config: Config, arms: dict[str, Outcome], sampled: str) -> dict[str, n
     learner = eight.learner(config, remember=1)(federation.environment)
     like = _kept(config, federation, arms[sampled].returns.shape[0])
     rows = [tree for _, tree in snapshots.load(arms[sampled].folder, like)]
-    seen, own = (
+    trajectory, own = (
         jax.tree.map(lambda *x: jnp.concatenate(x), *(row[name] for row in rows)) for name in ("seen", "filters")
     )
-    loss = partial(_loss, learner, seen, own)
+    loss = partial(_loss, learner, trajectory, own)
     size = jax.jit(lambda thetas: jax.lax.map(lambda theta: trees.squared_norm(jax.grad(loss)(theta).actor), thetas))
     found = {}
     for name, outcome in arms.items():
@@ -85,7 +85,7 @@ def _kept(config: Config, federation: Federation, seeds: int) -> Tree:
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
 
-def _loss(learner: Learner, seen: Trajectory, own: Filters, theta: Theta) -> jax.Array:
+def _loss(learner: Learner, trajectory: Trajectory, own: Filters, theta: Theta) -> jax.Array:
     """F: the mean over all mini-batches of the learner's loss on each."""
     on = learner.loss
     assert on
@@ -93,4 +93,4 @@ def _loss(learner: Learner, seen: Trajectory, own: Filters, theta: Theta) -> jax
     def one(row: tuple[Trajectory, Filters]) -> jax.Array:
         return on(theta, Client(jnp.int32(0), (), (), Memory(row[1], (), (), row[0])))
 
-    return jnp.mean(jax.vmap(one)((seen, own)))
+    return jnp.mean(jax.vmap(one)((trajectory, own)))

@@ -29,12 +29,12 @@ def _row(figure: str, learner: str, improve: Callable[[Config], Improve]) -> Rec
 
 
 def _ppo(config: Config) -> Improve:
-    return partial(ppo, epochs=4, minibatch=config.minibatch, rate=constant(config.eta))
+    return partial(ppo, epochs=4, minibatch=config.minibatch, learning_rate=constant(config.eta))
 
 
 def _tac(config: Config) -> Improve:
     """The Tsallis actor-critic, in mini-batches like PPO."""
-    return partial(tac, epochs=4, minibatch=config.minibatch, rate=constant(config.eta))
+    return partial(tac, epochs=4, minibatch=config.minibatch, learning_rate=constant(config.eta))
 
 
 FIG6D = _row("Fig. 6d", "PPO", _ppo)

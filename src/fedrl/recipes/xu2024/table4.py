@@ -31,9 +31,9 @@ class Found(NamedTuple):
 
 
 def build(config: Config) -> dict[str, Arm]:
-    arms = {name: arm._replace(keep=samples.parameters) for name, arm in variants.arms(config, TABLE_IV).items()}
+    arms = {name: arm._replace(snapshot=samples.parameters) for name, arm in variants.arms(config, TABLE_IV).items()}
     first = arms[NAMES[0]]
-    return arms | {NAMES[0]: first._replace(keep=partial(samples.with_samples, first.federation))}
+    return arms | {NAMES[0]: first._replace(snapshot=partial(samples.with_samples, first.federation))}
 
 
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:

@@ -115,11 +115,11 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
             changed = self._places_now[LEARNER].lane == target
         if changed:
             self._changed = self.time
-        cut = self.time >= self.horizon and not crash
-        self._running = not (crash or cut)
+        truncated = self.time >= self.horizon and not crash
+        self._running = not (crash or truncated)
         reward = 0.0 if crash else self._desired_velocity() - CHANGE_COST * changed
         info = {"mean_speed": self._mean_speed(), "crash": crash, "changed": changed}
-        return self._seen.copy(), reward, crash, cut, info
+        return self._seen.copy(), reward, crash, truncated, info
 
     def vehicles(self) -> list[Vehicle]:
         """Every vehicle on the road, for drawing."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from pettingzoo import ParallelEnv
 
-from fedrl.environments.subprocess_env import Apart
+from fedrl.environments.subprocess_env import SubprocessEnv
 from fedrl.environments.traffic.osm.network import Network
 from fedrl.environments.traffic.osm.roads import OsmRoads
 
@@ -74,13 +74,13 @@ class Seat:
     """A process, and whose episode is in it."""
 
     def __init__(self) -> None:
-        self.apart = Apart(Desk)
+        self.apart = SubprocessEnv(Desk)
         self.holder: object | None = None
 
     def renew(self) -> None:
         """Another process for one that has died."""
         self.apart.close()
-        self.apart, self.holder = Apart(Desk), None
+        self.apart, self.holder = SubprocessEnv(Desk), None
 
 
 _seats: list[Seat] = []

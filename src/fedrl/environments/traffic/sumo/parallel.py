@@ -19,7 +19,7 @@ class Outcome(NamedTuple):
     reward: float  # NAS: the mean speed of all vehicles over v_ref, clipped to [0, 1]; 0 if there was a crash
     mean_speed: float  # m/s
     crash: bool  # vehicles have collided: the epoch is over
-    cut: bool  # out of time: the epoch stops here
+    truncated: bool  # out of time: the epoch stops here
 
 
 class Traffic(ParallelEnv[str, np.ndarray, np.ndarray], ABC):
@@ -96,13 +96,13 @@ class Traffic(ParallelEnv[str, np.ndarray, np.ndarray], ABC):
             )
         crash = self._move(np.clip(actions, -1.0, 1.0).tolist())
         self.time += 1
-        cut = self.time >= self.horizon and not crash
+        truncated = self.time >= self.horizon and not crash
         if not crash:
             self._seen = self._observed()
-        if crash or cut:
+        if crash or truncated:
             self.agents = []
         speed = self._mean_speed()
-        return Outcome(self._seen.copy(), 0.0 if crash else min(speed / self.v_ref, 1.0), speed, crash, cut)
+        return Outcome(self._seen.copy(), 0.0 if crash else min(speed / self.v_ref, 1.0), speed, crash, truncated)
 
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
@@ -120,12 +120,12 @@ class Traffic(ParallelEnv[str, np.ndarray, np.ndarray], ABC):
         self, actions: dict[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], dict[str, float], dict[str, bool], dict[str, bool], dict[str, dict[str, Any]]]:
         agents = self.agents
-        observations, reward, speed, crash, cut = self.advance(self._in_order(actions))
+        observations, reward, speed, crash, truncated = self.advance(self._in_order(actions))
         return (
             dict(zip(agents, observations, strict=True)),
             dict.fromkeys(agents, reward),
             dict.fromkeys(agents, crash),
-            dict.fromkeys(agents, cut),
+            dict.fromkeys(agents, truncated),
             {agent: self._info(slot, speed, crash) for slot, agent in enumerate(agents)},
         )
 
