@@ -22,10 +22,10 @@ run: .venv/ready  ## the quickstart: about a minute, ends with a figure
 	$(BIN)/fedrl run
 
 test: .venv/ready check  ## lint, format, types, then every test, on all cores
-	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 --ignore-glob 'tests/engines/test_ray*.py' --ignore tests/engines/test_flower.py --ignore tests/engines/test_flower_agents.py
+	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 --ignore-glob 'tests/engines/test_ray*.py' --ignore tests/flower/test_run.py --ignore tests/flower/test_llm_run.py
 	@$(TWO_HOSTS)
 	$(BIN)/pytest tests/engines/test_ray*.py  # kill actors and hosts, and are not to be among the processes of others
-	$(BIN)/pytest tests/engines/test_flower.py tests/engines/test_flower_agents.py  # a SuperLink and two SuperNodes: on their own, they take minutes
+	$(BIN)/pytest tests/flower/test_run.py tests/flower/test_llm_run.py  # a SuperLink and two SuperNodes: on their own, they take minutes
 
 check: .venv/ready
 	$(BIN)/ruff check .
@@ -33,7 +33,7 @@ check: .venv/ready
 	$(BIN)/mypy
 
 test-alfworld: .venv/alfworld  ## our player of household games against the real one, which takes minutes to compile
-	$(BIN)/pytest tests/agents/household
+	$(BIN)/pytest tests/llm/household
 
 mutants: .venv/ready  ## plant the mistakes of tests/mutants.toml one at a time: which do the tests not notice? Nightly, not part of `make test`
 	$(BIN)/python tests/mutants.py $(WORDS)

@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from faulty import BAD, SMALL, STEPS, scaled, toward_rewards, without
-from federations import federation
+from support.faulty import BAD, SMALL, STEPS, scaled, toward_rewards, without
+from support.federations import federation
 
 import fedrl
 from fedrl.algorithms.fedavg import fedavg, pavg

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from killed_runs import await_and_kill, newest_round
+from support.killed_runs import await_and_kill, newest_round
 
 from fedrl.records import log
 

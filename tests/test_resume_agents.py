@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from killed_runs import await_and_kill, newest_round, of_session
+from support.killed_runs import await_and_kill, newest_round, of_session
 
 pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'fedrl[llm]'")
 pytest.importorskip("transformers", reason="transformers is not installed: pip install 'fedrl[llm]'")

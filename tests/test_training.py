@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from federations import environment, federation
+from support.federations import environment, federation
 
 from fedrl import Federation, train
 from fedrl.algorithms.fedavg import pavg

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from federations import federation, random_mdps
+from support.federations import federation, random_mdps
 
 from fedrl import keys
 from fedrl.algorithms.fapi import (

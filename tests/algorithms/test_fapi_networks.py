@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import pytest
-from engine_runs import end_state
+from support.engine_runs import end_state
 
 from fedrl.algorithms.fapi_networks import (
     deep_fapi_with_federated_evaluation,

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from federations import federation
-from remembering import remembering
+from support.federations import federation
+from support.remembering import remembering
 
 from fedrl import keys, trees
 from fedrl.aggregation.mean import mean

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from federations import federation
+from support.federations import federation
 
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.algorithms.momentum_anchor import theorem_batch

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from engine_runs import end_state
-from federations import federation
+from support.engine_runs import end_state
+from support.federations import federation
 
 import fedrl
 from fedrl.algorithms.fedavg import fedavg

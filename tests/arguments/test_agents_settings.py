@@ -5,8 +5,8 @@ import math
 import pickle
 
 import pytest
-from mistakes import Mistakes, answered, trained
-from tiny_agents import WORLD_OF_COLOURS, Tiny
+from support.mistakes import Mistakes, answered, trained
+from support.tiny_agents import WORLD_OF_COLOURS, Tiny
 
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.learners.optimizers import constant

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mistakes import FED, MDPS, ONE, STEPS, WHERE, trained
+from support.mistakes import FED, MDPS, ONE, STEPS, WHERE, trained
 
 import fedrl
 from fedrl.algorithms import alone, fapi, fapi_networks, fed_q_learning, fedavg, fedhapg_m, fedsvrpg_m, fmarl
@@ -102,7 +102,14 @@ def test_deep_fapi_takes_and_passes_on_all_of_ppo(build, monkeypatch):
         "minibatch": 5,
         "entropy": 0.25,
     }
-    other |= {"policy": mlp(4), "value": (3,), "steps": 12, "num_envs": 3, "local_steps": 2, "critic_learning_rate": 0.5}
+    other |= {
+        "policy": mlp(4),
+        "value": (3,),
+        "steps": 12,
+        "num_envs": 3,
+        "local_steps": 2,
+        "critic_learning_rate": 0.5,
+    }
     other |= {
         "critic_epochs": 7,
         "critic_minibatch": 5,
@@ -139,7 +146,15 @@ def program(learner) -> str:
 
 @pytest.mark.parametrize(("build", "bonus"), [(PPO, "entropy"), (TAC, "alpha")])
 def test_numbers_and_constant_schedules_are_the_same_program(build, bonus):
-    tiny = {"steps": 16, "num_envs": 2, "epochs": 1, "minibatch": 8, "critic_epochs": 1, "policy": mlp(4), "value": (4,)}
+    tiny = {
+        "steps": 16,
+        "num_envs": 2,
+        "epochs": 1,
+        "minibatch": 8,
+        "critic_epochs": 1,
+        "policy": mlp(4),
+        "value": (4,),
+    }
     with_numbers = program(build(learning_rate=1e-2, **{bonus: 0.125}, **tiny))
     assert with_numbers == program(build(learning_rate=constant(1e-2), **{bonus: constant(0.125)}, **tiny))
     assert with_numbers != program(build(learning_rate=1e-2, **{bonus: 0.25}, **tiny))

@@ -3,8 +3,8 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from federations import environment
-from mistakes import FED, MDPS, ONE, STEPS, WHERE, Mistakes, answered, method, trained
+from support.federations import environment
+from support.mistakes import FED, MDPS, ONE, STEPS, WHERE, Mistakes, answered, method, trained
 
 import fedrl
 from fedrl.algorithms import fedavg

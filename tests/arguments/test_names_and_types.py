@@ -5,7 +5,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mistakes import FED, STEPS, Mistakes, answered, method, trained
+from support.mistakes import FED, STEPS, Mistakes, answered, method, trained
 
 from fedrl.aggregation.projection import linf_ball
 from fedrl.algorithms import alone, fedavg, fedsvrpg_m, fmarl
@@ -112,8 +112,14 @@ WRONG: Mistakes = {
     ),
     "evaluation": (lambda: trained(method(), evaluation=lambda: 3), r"with 2 arguments; give exact_return\(\)"),
     "pace": (lambda: fmarl.fmarl(PPO(), tau=2, pace=lambda: 3), r"with 2 arguments; give by_step_time\(seconds\), "),
-    "callback": (lambda: trained(method(), callback=lambda row: 0), "with 2 arguments; give a function of row and rounds"),
-    "snapshot": (lambda: trained(method(), snapshot=True), "snapshot wants a function or None, got True; give a function such as"),
+    "callback": (
+        lambda: trained(method(), callback=lambda row: 0),
+        "with 2 arguments; give a function of row and rounds",
+    ),
+    "snapshot": (
+        lambda: trained(method(), snapshot=True),
+        "snapshot wants a function or None, got True; give a function such as",
+    ),
     "a choice": (lambda: AVG(PPO(), selection=uniform(2)(FED, None)), r"selection wants a selection, got a Selection"),
     "nobody": (
         lambda: AVG(PPO(), selection=0),

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from mistakes import FED, STEPS, Mistakes, answered, trained
+from support.mistakes import FED, STEPS, Mistakes, answered, trained
 
 from fedrl.algorithms import fapi, fed_q_learning, fedhapg_m, fedsvrpg_m
 from fedrl.algorithms.fedavg import fedavg, pavg

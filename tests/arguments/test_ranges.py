@@ -4,7 +4,7 @@ import math
 
 import optax
 import pytest
-from mistakes import FED, STEPS, WHERE, Mistakes, answered, method, trained
+from support.mistakes import FED, STEPS, WHERE, Mistakes, answered, method, trained
 
 from fedrl.algorithms import alone, fedavg, fedhapg_m, fedsvrpg_m, fmarl
 from fedrl.algorithms.fedavg import pavg

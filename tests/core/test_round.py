@@ -3,7 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from federations import federation
+from support.federations import federation
 
 from fedrl.algorithms.fedavg import pavg
 from fedrl.core.round import averaged

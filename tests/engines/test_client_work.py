@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from federations import federation
+from support.federations import federation
 
 from fedrl import keys
 from fedrl.algorithms.fedavg import fedavg, pavg

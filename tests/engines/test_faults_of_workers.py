@@ -8,7 +8,7 @@ import time
 import gymnasium as gym
 import numpy as np
 import pytest
-from engine_runs import frozen_lakes, within
+from support.engine_runs import frozen_lakes, within
 
 import fedrl
 from fedrl.algorithms.fedavg import pavg

@@ -11,9 +11,9 @@ import time
 import gymnasium as gym
 import numpy as np
 import pytest
-from engine_runs import end_state, frozen_lakes, huge_rewards, within
-from federations import federation
-from remembering import remembering
+from support.engine_runs import end_state, frozen_lakes, huge_rewards, within
+from support.federations import federation
+from support.remembering import remembering
 
 import fedrl
 from fedrl.algorithms.alone import alone

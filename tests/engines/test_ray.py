@@ -8,8 +8,8 @@ import threading
 import time
 
 import pytest
-from engine_runs import end_state, frozen_lakes, huge_rewards, within
-from federations import federation
+from support.engine_runs import end_state, frozen_lakes, huge_rewards, within
+from support.federations import federation
 
 import fedrl
 from fedrl.algorithms.fedavg import pavg

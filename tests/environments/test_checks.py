@@ -6,8 +6,8 @@ import gymnasium as gym
 import jax
 import numpy as np
 import pytest
-from federations import environment, random_mdps
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from support.federations import environment, random_mdps
 
 import fedrl
 from fedrl.algorithms.fedavg import pavg

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from drawn import bands, bars, errors, lines, saved_figures
+from support.drawn import bands, bars, errors, lines, saved_figures
 
 from fedrl.plots import bars as bar_chart
 from fedrl.plots import clients, curves

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from federations import federation
+from support.federations import federation
 
 import fedrl
 from fedrl.algorithms.fedavg import pavg

@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from federations import environment
+from support.federations import environment
 
 from fedrl.environments.control import cart_pole
 from fedrl.environments.tabular import solvers

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-import stranger
-from federations import federation
+from support import stranger
+from support.federations import federation
 
 import fedrl
 from fedrl.algorithms.alone import alone

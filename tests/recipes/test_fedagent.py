@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from decisions import decided
+from support.decisions import decided
 
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.experiments import experiment, find, judge, orders, outcomes

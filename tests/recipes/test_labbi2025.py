@@ -5,7 +5,7 @@ import json
 import jax
 import numpy as np
 import pytest
-from decisions import decided
+from support.decisions import decided
 
 from fedrl.experiments import experiment, find, orders
 from fedrl.experiments.recipe import Claim, RecipeError

@@ -3,8 +3,8 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from drawn import bands, bars, errors, lines, saved_figures
 from matplotlib.collections import PathCollection
+from support.drawn import bands, bars, errors, lines, saved_figures
 
 from fedrl.experiments.recipe import Outcome
 from fedrl.recipes.fedagent import _results as agents

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from decisions import decided, worst
+from support.decisions import decided, worst
 
 from fedrl.experiments import experiment, find, orders
 from fedrl.experiments.recipe import Outcome, RecipeError

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from decisions import decided, worst
+from support.decisions import decided, worst
 
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.experiments import experiment, find, orders

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from federations import federation
+from support.federations import federation
 
 import fedrl
 from fedrl.algorithms.fmarl import fmarl

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from server_trees import LIKE, same, server
+from support.server_trees import LIKE, same, server
 
 from fedrl.records import checkpoint
 

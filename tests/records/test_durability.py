@@ -6,8 +6,8 @@ import stat
 
 import numpy as np
 import pytest
-from federations import federation
-from server_trees import server
+from support.federations import federation
+from support.server_trees import server
 
 from fedrl import train
 from fedrl.algorithms.fedavg import pavg

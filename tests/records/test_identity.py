@@ -15,8 +15,8 @@ import numpy as np
 import optax
 import pytest
 import tomli_w
-from federations import federation
 from gymnasium.envs.classic_control import PendulumEnv
+from support.federations import federation
 
 import fedrl
 from fedrl.algorithms.fedavg import fedavg, pavg

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors import safe_open
-from server_trees import same, server
+from support.server_trees import same, server
 
 from fedrl.records.tensors import load_tree, save_tree, to_bytes, write_atomically
 

@@ -4,7 +4,7 @@ import cloudpickle
 import jax
 import numpy as np
 import pytest
-from engine_runs import frozen_lakes
+from support.engine_runs import frozen_lakes
 
 from fedrl.policies.softmax import softmax_table
 from fedrl.rollouts.compiling import Callback, Compiled

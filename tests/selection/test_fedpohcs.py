@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from federations import federation
-from remembering import remembering
+from support.federations import federation
+from support.remembering import remembering
 
 from fedrl import keys
 from fedrl.algorithms.fedavg import fedavg

@@ -2,7 +2,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from federations import federation
+from support.federations import federation
 
 from fedrl.federations.federation import Federation
 from fedrl.keys import of_seed

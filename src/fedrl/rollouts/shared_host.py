@@ -100,7 +100,10 @@ def host_meeting(environment: Host, policy: Policy, *, horizon: int, batch: int,
                 rows = np.flatnonzero(over)
                 obs = after.copy()
                 obs[rows] = stage.reset(rows, seeds[t, rows])
-        nothing = {name: np.zeros_like(getattr(trajectory[-1], name)) for name in ("reward", "alive", "terminated", "truncated")}
+        nothing = {
+            name: np.zeros_like(getattr(trajectory[-1], name))
+            for name in ("reward", "alive", "terminated", "truncated")
+        }
         trajectory += [trajectory[-1]._replace(**nothing)] * (horizon - len(trajectory))
         stack = jax.tree.map(
             lambda *x: np.ascontiguousarray(np.stack(x).transpose(2, 1, 0, *range(3, x[0].ndim + 1))), *trajectory

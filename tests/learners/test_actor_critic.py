@@ -1,0 +1,47 @@
+"""What the critic is fitted to, by a trajectory whose returns are computed by hand (about 10 s)."""
+
+import jax.numpy as jnp
+import numpy as np
+from support.actor_critics import PASSES, STEPS, TINY, UNFILTERED, Bench
+
+from fedrl import keys
+from fedrl.learners.actor_critic_records import Theta
+from fedrl.learners.learner import Model
+from fedrl.learners.ppo import ppo
+from fedrl.policies.network import Layer
+from fedrl.rollouts.episodes import Trajectory
+
+GAMMA = 0.9  # of the bench
+REWARD = np.array([1.0, 2.0, 3.0, 4.0], np.float32)
+VALUES = np.array([5.0, -4.0, 3.0, 7.0], np.float32)  # of the critic it starts from
+FIT = {"value": (), "critic_epochs": 4000, "critic_learning_rate": 1e-3, "critic_minibatch": STEPS, "epochs": 0}
+
+
+def walk() -> Trajectory:
+    """Four states in turn, each an observation of its own, then the end; a linear critic is a table."""
+    states, no = jnp.eye(4)[None], jnp.zeros((1, 4), bool)
+    after = jnp.roll(states, -1, axis=1)
+    return Trajectory(
+        states, jnp.zeros((1, 4), jnp.int32), jnp.asarray(REWARD)[None], ~no, no.at[0, 3].set(True), no, after
+    )
+
+
+def fitted(gae_lambda: float) -> np.ndarray:
+    """The values after one iteration that trains the critic until nothing moves."""
+    bench = Bench(ppo(**TINY | PASSES | UNFILTERED | FIT | {"gae_lambda": gae_lambda}))
+    critic = (Layer((1 - GAMMA) * jnp.asarray(VALUES)[:, None], jnp.zeros(1)),)  # it gives (1 - gamma) V
+    local = bench.learner.local.start(
+        Model(Theta(bench.theta.actor, critic), jnp.int32(0)), bench.client, keys.of_seed(0)
+    )
+    ((kernel, bias),) = bench.learn(local, walk(), keys.of_seed(1)).theta.critic
+    return (np.asarray(kernel)[:, 0] + float(bias[0])) / (1 - GAMMA)
+
+
+def test_the_critic_is_fitted_to_advantage_plus_value():
+    """lam = 1: that is the discounted reward to go, whatever the critic said before."""
+    to_go = [1.0 + 0.9 * (2.0 + 0.9 * (3.0 + 0.9 * 4.0)), 2.0 + 0.9 * (3.0 + 0.9 * 4.0), 3.0 + 0.9 * 4.0, 4.0]
+    np.testing.assert_allclose(fitted(1.0), to_go, atol=1e-2)
+
+
+def test_with_lam_zero_it_is_one_reward_and_the_next_value():
+    np.testing.assert_allclose(fitted(0.0), [1.0 - 0.9 * 4.0, 2.0 + 0.9 * 3.0, 3.0 + 0.9 * 7.0, 4.0], atol=1e-2)
