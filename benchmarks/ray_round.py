@@ -31,7 +31,7 @@ def echo() -> Exchange:
         estimate=lambda local, seen, client, key: ((), local),
         apply=lambda local, direction, client: local,
         finish=lambda local, client: (local, client.memory, jnp.zeros((), jnp.int32)),
-        max_steps=0,
+        local_steps=0,
     )
     return Exchange(
         name="echo",

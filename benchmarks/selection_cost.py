@@ -20,11 +20,10 @@ from arguments import parse
 from fedrl.environments.control import mountain_car
 from fedrl.keys import of_seed
 from fedrl.learners.ppo import ppo
-from fedrl.rollouts.episodes import Trajectory
 from fedrl.selection.fedpohcs import deltas, visited
 from fedrl.selection.numbering import secret
 from fedrl.selection.tabular import tabular
-from fedrl.types import Client
+from fedrl.types import Client, Trajectory
 
 ROWS, STEPS = 40, 256
 STATES, ACTIONS, ROUNDING = 8_000, 100, 0.1

@@ -15,15 +15,26 @@ from fedrl.environments.protocol import Environment, Host
 from fedrl.environments.tabular import finite, solvers
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.learners.learner import Learner
 from fedrl.policies.deterministic import deterministic as without_noise
-from fedrl.rollouts.episodes import MOST_STEPS, Trajectory
+from fedrl.rollouts.episodes import MOST_STEPS
 from fedrl.rollouts.sampling import contact
 from fedrl.rollouts.shared import SharedState
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection, Choose, drawing
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics
+from fedrl.types import (
+    Algorithm,
+    Client,
+    Cohort,
+    Exchange,
+    Learner,
+    LocalUpdate,
+    Metrics,
+    Mode,
+    Policy,
+    Trajectory,
+    stepwise,
+)
 
 Evaluation = Callable[[Algorithm, Federation], Exchange]
 
@@ -43,7 +54,7 @@ def exact_return(
     def build(algorithm: Algorithm, federation: Federation) -> Exchange:
         _want_mdps(federation, rho)
         gamma = federation.environment.gamma
-        policy = without_noise(algorithm.policy) if deterministic else algorithm.policy
+        policy = _acting(algorithm, deterministic)
 
         def table(theta: Tree, env_params: finite.MDP) -> Array:
             if not deterministic:
@@ -61,7 +72,7 @@ def exact_return(
             estimate=lambda local, trajectory, client, key: ((), local),
             apply=lambda local, direction, client: local,
             finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
-            max_steps=0,
+            local_steps=0,
             possible=lambda value, client: _possible(value, client, gamma),
         )
         return evaluation_exchange(algorithm, local, _drawn(clients, algorithm, federation, local))
@@ -103,6 +114,11 @@ class _Look(NamedTuple):
     returned: Array
 
 
+def _acting(algorithm: Algorithm, deterministic: bool) -> Policy:
+    policy = stepwise(algorithm.policy)
+    return without_noise(policy) if deterministic else policy
+
+
 @checked
 def sampled_return(
     episodes: int = 10,
@@ -130,7 +146,7 @@ def sampled_return(
             raise ValueError("this environment has no time limit; say how long to look: sampled_return(horizon=1000)")
         touch = contact(
             environment,
-            without_noise(algorithm.policy) if deterministic else algorithm.policy,
+            _acting(algorithm, deterministic),
             lambda local, client: algorithm.theta_of(local.answer, client),
             horizon=most,
             batch=episodes,
@@ -158,8 +174,7 @@ def sampled_return(
             estimate=returned,
             apply=lambda local, returned, client: local._replace(returned=returned),
             finish=lambda local, client: (local.returned, (), jnp.zeros((), jnp.int32)),
-            traced=isinstance(environment, Environment),
-            shared_env=touch.shared_env,
+            mode=Mode.of(compiled=isinstance(environment, Environment), shared_env=touch.shared_env),
         )
         return evaluation_exchange(algorithm, local, _drawn(clients, algorithm, federation, local))
 

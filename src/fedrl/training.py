@@ -9,7 +9,6 @@ from pathlib import Path
 
 import jax
 
-from fedrl.algorithms.federated import Method
 from fedrl.arguments import at_least, checked
 from fedrl.core.round import State
 from fedrl.engines.engine import Engine, Play
@@ -19,7 +18,7 @@ from fedrl.environments.env_params import check_held
 from fedrl.environments.protocol import Environment
 from fedrl.evaluation import Evaluation, default_evaluation
 from fedrl.faults import STOP, Faults
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.finished_run import Run
 from fedrl.records import folder as folders
 from fedrl.records import identity, left_out, policy_file

@@ -16,7 +16,7 @@ from fedrl.algorithms.fapi import fapi_with_federated_evaluation, fapi_without_f
 from fedrl.algorithms.fapi_networks import deep_fapi_with_federated_evaluation, deep_fapi_without_federated_evaluation
 from fedrl.algorithms.fed_q_learning import fed_q_learning
 from fedrl.algorithms.fedavg import fedavg, pavg
-from fedrl.algorithms.federated import federated, training
+from fedrl.algorithms.federated import federated
 from fedrl.algorithms.fedhapg_m import fedhapg_m
 from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
@@ -30,14 +30,13 @@ from fedrl.evaluation import exact_return
 from fedrl.learners.actor_critic_records import Theta
 from fedrl.learners.filtering import pooling
 from fedrl.learners.gradient_steps import gradient_learner
-from fedrl.learners.learner import Learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.filtered import Filters, Moments
 from fedrl.policies.mlp import mlp
 from fedrl.selection.candidates import uniform_of
 from fedrl.selection.fedpohcs import fedpohcs
 from fedrl.selection.participation import everyone, uniform
-from fedrl.types import Channel, Cohort, LocalUpdate
+from fedrl.types import Channel, Cohort, Learner, LocalUpdate
 
 STEPS = {"eta": 0.1, "local_steps": 4}
 SAMPLING = {"horizon": 3, "batch": 2}
@@ -114,7 +113,7 @@ def test_every_algorithm_takes_every_part(name):
     assert asked["encode"] == asked["decode"] == len(exchanges)
     assert asked["combine"] >= len(exchanges)
     assert asked["project"] == 1
-    assert training(algorithm).choose(algorithm.init(keys.of_seed(0)), keys.of_seed(0)).ids.shape == (2,)
+    assert algorithm.training.choose(algorithm.init(keys.of_seed(0)), keys.of_seed(0)).ids.shape == (2,)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -134,7 +133,7 @@ def test_going_alone_takes_a_selection_and_sends_nothing(selection):
     algorithm = alone(LEARNER, selection=selection)(where)
     assert went_through(algorithm, where) == ["train"]
     server = algorithm.init(keys.of_seed(0))
-    assert not jax.tree.leaves((server.theta, training(algorithm).send(server, jnp.int32(0))))
+    assert not jax.tree.leaves((server.theta, algorithm.training.send(server, jnp.int32(0))))
 
 
 @pytest.mark.parametrize("phases", [1, 2])
@@ -156,7 +155,7 @@ def received(algorithm, server, uploads, *, present=(True,) * 3, reports=()) -> 
     """The server after clients of equal weight sent these displacements."""
     asked = Cohort(jnp.arange(3), jnp.full(3, 1 / 3), jnp.asarray(present), jnp.zeros(3, jnp.int32))
     with jax.numpy_dtype_promotion("standard"):
-        return update_server(training(algorithm), server, (uploads, reports), asked, keys.of_seed(0))
+        return update_server(algorithm.training, server, (uploads, reports), asked, keys.of_seed(0))
 
 
 def everywhere(*numbers: float):
@@ -182,7 +181,7 @@ def test_a_clipping_channel_with_fmarl():
 
     clipped = Channel(encode, lambda aggregate, cohort, key: aggregate)
     algorithm = fmarl(LEARNER, tau=2, graph=ring(3), interactions=2, channel=clipped)(federation(3))
-    train, moved = training(algorithm), jnp.zeros((4, 3)).at[0, :2].set(jnp.asarray([3.0, 4.0]))
+    train, moved = algorithm.training, jnp.zeros((4, 3)).at[0, :2].set(jnp.asarray([3.0, 4.0]))
     wire, _ = train.channel.encode((moved, ()), None, 0, None)
     np.testing.assert_allclose(wire[0, :2], [0.6, 0.8], rtol=1e-6)
     server = algorithm.init(keys.of_seed(0))
@@ -199,7 +198,7 @@ def test_a_clipping_channel_with_fmarl():
 
 
 def test_neighbours_who_do_not_train_cannot_talk():
-    mix = training(fmarl(LEARNER, tau=2, graph=ring(CLIENTS), selection=uniform(2))(federation(CLIENTS))).mix
+    mix = fmarl(LEARNER, tau=2, graph=ring(CLIENTS), selection=uniform(2))(federation(CLIENTS)).training.mix
     with pytest.raises(ValueError, match="2 clients train and 4 talk; with a graph, give selection=everyone"):
         mix(jnp.ones((2, 4, 3)), None)
 

@@ -51,7 +51,7 @@ def theta_norm(algorithm, where):
         estimate=lambda local, trajectory, client, key: ((), local),
         apply=lambda local, direction, client: local,
         finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
-        max_steps=0,
+        local_steps=0,
     )
     return evaluation_exchange(algorithm, local, everyone()(where, None).choose)
 

@@ -17,9 +17,9 @@ from fedrl.learners.proximal import proximal
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.policies.softmax import softmax_table
-from fedrl.rollouts.episodes import Trajectory, sampler
+from fedrl.rollouts.episodes import sampler
 from fedrl.selection.participation import uniform, weighted
-from fedrl.types import Client
+from fedrl.types import Client, Trajectory
 
 STEPS = {"eta": 0.1, "local_steps": 3}
 SAMPLING = {"horizon": 8, "batch": 2}

@@ -23,14 +23,13 @@ from fedrl.learners import optimizers, ppo, reinforce, tac, trpo
 from fedrl.learners.actor_critic_records import ActorCritic
 from fedrl.learners.decay import exponential
 from fedrl.learners.gradient_steps import gradient_learner
-from fedrl.learners.learner import Model
 from fedrl.learners.optimizers import as_schedule, constant
 from fedrl.learners.proximal import proximal
 from fedrl.learners.surrogates import clipped
 from fedrl.policies.mlp import mlp
 from fedrl.selection.fedpohcs import fedpohcs
 from fedrl.selection.participation import uniform
-from fedrl.types import Client
+from fedrl.types import Client, Model
 
 PPO, TAC, TRPO, AVG = ppo.ppo, tac.tac, trpo.trpo, fedavg.fedavg
 

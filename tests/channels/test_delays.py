@@ -29,7 +29,7 @@ def halving(environment):
     local: LocalUpdate = learns.local._replace(
         estimate=estimate,
         apply=lambda local, direction, client: local._replace(theta=local.theta + direction),
-        max_steps=1,
+        local_steps=1,
     )
     return learns._replace(local=local, init=lambda key: jnp.ones_like(learns.init(key)))
 

@@ -10,7 +10,7 @@ from fedrl.faults import Why, leave_out, stop
 from fedrl.types import Client, Cohort, LocalUpdate
 
 IDS = jnp.array([1, 4, 6])
-LOCAL = LocalUpdate(*5 * (lambda *_: None,), max_steps=2, most_env_steps=5)
+LOCAL = LocalUpdate(*5 * (lambda *_: None,), local_steps=2, most_env_steps=5)
 
 
 def cohort(weight=(0.5, 0.25, 0.25)) -> Cohort:

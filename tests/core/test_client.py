@@ -20,7 +20,7 @@ def counting(**options) -> LocalUpdate:
         estimate=lambda local, trajectory, client, key: (trajectory, 10.0 * local),
         apply=lambda local, direction, client: local + direction,
         finish=lambda local, client: (local, (), jnp.int32(0)),
-        max_steps=4,
+        local_steps=4,
         **options,
     )
 

@@ -14,6 +14,7 @@ from fedrl.evaluation import exact_return
 from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.trees import row
+from fedrl.types import Mode
 
 ROUND = keys.of_seed(3)
 
@@ -39,7 +40,7 @@ def test_in_pieces(steps_of):
         acts.append(given)
         return jax.tree.map(np.asarray, jax.jit(whole.local.sample)(*given))
 
-    pieces = whole._replace(local=whole.local._replace(sample=sample, traced=False))
+    pieces = whole._replace(local=whole.local._replace(sample=sample, mode=Mode.SIMULATED))
     rows = where.rows(where.shared(), clients, asked.ids)
     for slot in range(5):
         acts.clear()

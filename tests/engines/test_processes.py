@@ -29,6 +29,7 @@ from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.selection.fedpohcs import fedpohcs
 from fedrl.selection.participation import uniform
+from fedrl.types import Mode
 
 STEPS = {"eta": 0.3, "local_steps": 2}
 SAMPLING = {"horizon": 12, "batch": 2}
@@ -170,7 +171,7 @@ def test_any_other_error():
         def sample(local, client, key):
             raise KeyError("no such world")
 
-        local = train.local._replace(sample=sample, traced=False)
+        local = train.local._replace(sample=sample, mode=Mode.SIMULATED)
         return algorithm._replace(exchanges=(train._replace(local=local),))
 
     with pytest.raises(RuntimeError, match="client 0, exchange 'train': KeyError: 'no such world'") as caught:

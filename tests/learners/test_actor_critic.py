@@ -6,10 +6,9 @@ from support.actor_critics import PASSES, STEPS, TINY, UNFILTERED, Bench
 
 from fedrl import keys
 from fedrl.learners.actor_critic_records import Theta
-from fedrl.learners.learner import Model
 from fedrl.learners.ppo import ppo
 from fedrl.policies.network import Layer
-from fedrl.rollouts.episodes import Trajectory
+from fedrl.types import Model, Trajectory
 
 GAMMA = 0.9  # of the bench
 REWARD = np.array([1.0, 2.0, 3.0, 4.0], np.float32)

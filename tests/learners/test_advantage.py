@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedrl.learners.advantage import HANDFUL, gae, standardised, values_after
-from fedrl.rollouts.episodes import Trajectory
+from fedrl.types import Trajectory
 
 GAMMA, LAM = 0.9, 0.8
 

@@ -14,7 +14,6 @@ from fedrl.federations.federation import Federation
 from fedrl.learners.decay import counted
 from fedrl.learners.gradient_steps import Direction, gradient_learner, gradient_update
 from fedrl.learners.hapg import hapg
-from fedrl.learners.learner import Model
 from fedrl.learners.own_critic import own_critic
 from fedrl.learners.ppo import ppo
 from fedrl.learners.proximal import proximal
@@ -22,7 +21,7 @@ from fedrl.learners.reinforce import reinforce
 from fedrl.learners.reports import EPISODES, WEIGHTS
 from fedrl.learners.svrpg import Anchor, svrpg
 from fedrl.policies.softmax import softmax_table
-from fedrl.types import Client
+from fedrl.types import Client, Model
 
 ENV = environment()
 TABLE = softmax_table()(ENV)
@@ -144,7 +143,7 @@ def test_counts_ride_beside_what_the_update_reports():
     found = update.metrics(all_steps(update, Model(THETA, jnp.int32(0)), CLIENT, KEY), CLIENT)
     assert (float(found["learnt"]), float(found["applied"])) == (2.0, 2.0)
     assert set(found) == {"learnt", "applied", *EPISODES}
-    two = learner.local._replace(max_steps=2)
+    two = learner.local._replace(local_steps=2)
     alike = two.metrics(all_steps(two, Model(THETA, jnp.int32(0)), CLIENT, KEY), CLIENT)
     assert float(found["episode_return"]) == pytest.approx(float(alike["episode_return"]), rel=1e-6)
 

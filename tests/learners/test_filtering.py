@@ -17,8 +17,7 @@ from fedrl.learners.actor_critic_records import Theta
 from fedrl.learners.filtering import filtering, pooling
 from fedrl.learners.ppo import ppo
 from fedrl.policies.filtered import Filters, Moments
-from fedrl.rollouts.episodes import Trajectory
-from fedrl.types import Channel, Cohort
+from fedrl.types import Channel, Cohort, Trajectory
 
 FILTERS = filtering(2, observations=True, rewards=True)
 EVERYONE = Cohort(jnp.arange(3), jnp.full(3, 1 / 3), jnp.ones(3, bool), jnp.zeros(3, jnp.int32))

@@ -18,8 +18,7 @@ from fedrl.learners.svrpg import Anchor
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.policies.mlp import categorical_mlp, gaussian_mlp
 from fedrl.policies.softmax import softmax_table
-from fedrl.rollouts.episodes import Trajectory
-from fedrl.types import Client
+from fedrl.types import Client, Trajectory
 
 GAMMA, HORIZON, EPISODES = 0.7, 5, 100_000
 KEY = of_seed(11)

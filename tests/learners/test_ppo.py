@@ -27,12 +27,12 @@ from fedrl.core.client import all_steps
 from fedrl.engines import processes as workers
 from fedrl.engines.processes import processes
 from fedrl.environments.tabular import finite
-from fedrl.learners.learner import Model
 from fedrl.learners.optimizers import constant, sgd
 from fedrl.learners.ppo import ppo
 from fedrl.learners.surrogates import Trust, adaptive_kl, clipped
 from fedrl.policies.mlp import mlp
 from fedrl.policies.softmax import softmax_table
+from fedrl.types import Model
 
 
 def bench_of(**settings) -> Bench:

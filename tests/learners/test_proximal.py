@@ -10,9 +10,9 @@ from fedrl import train
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.fused import fused
 from fedrl.learners.gradient_steps import Direction, gradient_learner
-from fedrl.learners.learner import Model
 from fedrl.learners.proximal import proximal
 from fedrl.learners.reinforce import reinforce
+from fedrl.types import Model
 
 
 def test_by_hand():

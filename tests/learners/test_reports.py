@@ -20,7 +20,7 @@ from fedrl.learners.reports import (
 from fedrl.learners.surrogates import adaptive_kl, clipped
 from fedrl.policies.mlp import mlp
 from fedrl.policies.network import Layer
-from fedrl.rollouts.episodes import Trajectory
+from fedrl.types import Trajectory
 
 
 def rows(reward, terminated, truncated, alive=None) -> Trajectory:

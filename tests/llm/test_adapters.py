@@ -8,12 +8,10 @@ from support.tiny_agents import WORLD_OF_COLOURS, Tiny
 
 import fedrl
 from fedrl.algorithms.fedavg import fedavg
-from fedrl.algorithms.federated import training, with_training
 from fedrl.algorithms.server_rules import ServerState
 from fedrl.core.round import update_server
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.keys import of_seed
-from fedrl.learners.learner import Learner
 from fedrl.llm.adapters import _apart, _cut, of_products
 from fedrl.llm.evaluation import held_out
 from fedrl.llm.grpo.update import Grpo
@@ -22,7 +20,7 @@ from fedrl.llm.models.loading import opened
 from fedrl.llm.models.model import Lora
 from fedrl.llm.tasks import federation
 from fedrl.selection.participation import everyone
-from fedrl.types import LocalUpdate
+from fedrl.types import Learner, LocalUpdate
 
 torch.set_num_threads(1)
 SPEC = Tiny(lora=Lora(rank=2, alpha=4))
@@ -161,7 +159,7 @@ def test_a_round_with_frozen_A():
     def watched(federation):
         """Federated averaging that logs how far the mean of factors is from the mean of products."""
         algorithm = fedavg(learner)(federation)
-        train = training(algorithm)
+        train = algorithm.training
 
         def receive(server, came, cohort, key):
             after, seen = train.receive(server, came[0], cohort, key)
@@ -177,7 +175,7 @@ def test_a_round_with_frozen_A():
         def combine(uploads, cohort):
             return train.combine(uploads, cohort), uploads[0]
 
-        return with_training(algorithm, train._replace(combine=combine, receive=receive))
+        return algorithm.with_training(train._replace(combine=combine, receive=receive))
 
     clients = two_clients()
     look = held_out(spec, WORLD_OF_COLOURS, [20])

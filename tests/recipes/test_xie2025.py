@@ -46,10 +46,10 @@ def test_builds(name, paper):
         algorithm = arm.method(arm.federation)
         assert arm.federation.count == 60
         (warm_up,) = algorithm.opening
-        assert warm_up.local.max_steps == -(-config.warm_up // config.steps)
+        assert warm_up.local.local_steps == -(-config.warm_up // config.steps)
         looks_first = not arm_name.startswith((FEDAVG, ONE_PHASE))
         assert len(algorithm.exchanges) == (2 if looks_first else 1)
-        assert algorithm.exchanges[-1].local.max_steps == config.local_steps
+        assert algorithm.exchanges[-1].local.local_steps == config.local_steps
 
 
 def test_fig2_tiny_run_is_judged(tmp_path):

@@ -30,7 +30,7 @@ def test_builds(paper):
         algorithm = arm.method(arm.federation)
         assert (arm.federation.count, arm.federation.weight) == (10, None)
         assert len(algorithm.exchanges) == (1 if name == FEDAVG else 2)
-        assert algorithm.exchanges[-1].local.max_steps == (10 if paper else 2)
+        assert algorithm.exchanges[-1].local.local_steps == (10 if paper else 2)
 
 
 def test_settings_of_tables_3_and_4():

@@ -14,8 +14,8 @@ from fedrl.policies import network
 from fedrl.policies.mlp import gaussian_mlp, mlp
 from fedrl.policies.softmax import softmax_table
 from fedrl.rollouts import host, traced
-from fedrl.rollouts.episodes import Trajectory, sampler
-from fedrl.types import Client
+from fedrl.rollouts.episodes import sampler
+from fedrl.types import Client, Trajectory
 
 LIMIT, HORIZON, BATCH = 7, 40, 3
 TRACED = cart_pole.environment(max_episode_steps=LIMIT)

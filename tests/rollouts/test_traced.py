@@ -9,8 +9,9 @@ import pytest
 from fedrl.environments.control import cart_pole, mountain_car
 from fedrl.policies import network
 from fedrl.policies.mlp import gaussian_mlp, mlp
-from fedrl.rollouts.episodes import Trajectory, sampler
+from fedrl.rollouts.episodes import sampler
 from fedrl.rollouts.traced import rollout
+from fedrl.types import Trajectory
 
 LIMIT, HORIZON, BATCH = 7, 40, 3
 CART = cart_pole.environment(max_episode_steps=LIMIT)

@@ -10,13 +10,11 @@ import pytest
 from fedrl.environments.control import cart_pole
 from fedrl.environments.protocol import Box
 from fedrl.keys import of_seed
-from fedrl.learners.learner import Learner
 from fedrl.learners.ppo import ppo
-from fedrl.rollouts.episodes import Trajectory
 from fedrl.selection.fedpohcs import Visited, compared, deltas, visited
 from fedrl.selection.numbering import cells, names, secret
 from fedrl.selection.tabular import advantages, chances, tabular, values, visits
-from fedrl.types import Client
+from fedrl.types import Client, Learner, Trajectory
 
 ROUNDING, GAMMA, SWEEPS = 0.25, 0.97, 60
 ROWS, STEPS = 6, 80

@@ -16,12 +16,10 @@ from fedrl.environments.control import cart_pole, mountain_car
 from fedrl.evaluation import sampled_return
 from fedrl.federations.federation import Federation, Profile
 from fedrl.learners.actor_critic_records import Iterate
-from fedrl.learners.learner import BuildLearner, Model
 from fedrl.learners.optimizers import decaying, sgd
 from fedrl.policies.mlp import mlp
-from fedrl.rollouts.episodes import Trajectory
 from fedrl.training import train
-from fedrl.types import Client
+from fedrl.types import BuildLearner, Client, Model, Trajectory
 
 STEPS, COPIES, GAMMA, LAM = 32, 2, 0.9, 0.8
 CART = cart_pole.environment(GAMMA, max_episode_steps=7)

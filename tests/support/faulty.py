@@ -7,8 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl.algorithms.fedavg import fedavg
-from fedrl.algorithms.federated import Method, training, with_training
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.learners.gradient_steps import Direction, gradient_learner
 from fedrl.types import Algorithm, Client, Cohort, Policy
 
@@ -33,7 +32,7 @@ def scaled(factor: float, clients: tuple[int, ...] = (BAD,), method: Method = SM
 
     def build(federation: Federation) -> Algorithm:
         algorithm = method(federation)
-        train = training(algorithm)
+        train = algorithm.training
         finish = train.local.finish
 
         def changed(local: Any, client: Client) -> tuple[Any, Any, Array]:
@@ -42,7 +41,7 @@ def scaled(factor: float, clients: tuple[int, ...] = (BAD,), method: Method = SM
             return jax.tree.map(lambda x: jnp.where(theirs, x * factor, x), upload), memory, env_steps
 
         local = train.local._replace(finish=changed)
-        return with_training(algorithm, train._replace(local=local))
+        return algorithm.with_training(train._replace(local=local))
 
     return build
 
@@ -52,13 +51,13 @@ def without(client: int, method: Method = SMALL) -> Method:
 
     def build(federation: Federation) -> Algorithm:
         algorithm = method(federation)
-        train = training(algorithm)
+        train = algorithm.training
 
         def choose(server: Any, key: Any) -> Cohort:
             cohort = train.choose(server, key)
             weight = jnp.where(cohort.ids == client, 0.0, cohort.weight)
             return cohort._replace(present=cohort.ids != client, weight=weight / jnp.sum(weight))
 
-        return with_training(algorithm, train._replace(choose=choose))
+        return algorithm.with_training(train._replace(choose=choose))
 
     return build

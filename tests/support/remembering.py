@@ -7,10 +7,9 @@ import jax.numpy as jnp
 
 from fedrl import trees
 from fedrl.keys import of_seed
-from fedrl.learners.learner import BuildLearner, Learner
 from fedrl.policies.softmax import softmax_table
 from fedrl.rollouts.episodes import env_steps, sampler, shapes
-from fedrl.types import LocalUpdate
+from fedrl.types import BuildLearner, Learner, LocalUpdate
 
 
 class Local(NamedTuple):

@@ -9,16 +9,15 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl.algorithms.federated import Method, federated
+from fedrl.algorithms.federated import federated
 from fedrl.algorithms.server_rules import no_server
 from fedrl.arguments import checked
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.keys import Key
-from fedrl.learners.learner import BuildLearner, Learner, Model, within
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection, Selection
 from fedrl.trees import Tree
-from fedrl.types import Client, LocalUpdate
+from fedrl.types import BuildLearner, Client, Learner, LocalUpdate, Model, within
 
 
 class Own(NamedTuple):

@@ -13,23 +13,22 @@ from jax import Array
 
 from fedrl import keys, trees
 from fedrl.aggregation.mean import mean
-from fedrl.algorithms.federated import Method, Project, federated
+from fedrl.algorithms.federated import Project, federated
 from fedrl.algorithms.server_rules import Phase, Receive, ServerRule, ServerState, update_norm
 from fedrl.arguments import checked
 from fedrl.channels.plain import plain
 from fedrl.core.client import all_steps
 from fedrl.environments.protocol import Environment, Host, finite_sizes
 from fedrl.environments.tabular import solvers
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.keys import Key
-from fedrl.learners.learner import Learner, Rule
 from fedrl.policies.kinds import want_probabilities
 from fedrl.policies.probabilities import probability_table
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
 from fedrl.theory.fapi import backup
 from fedrl.trees import Tree
-from fedrl.types import BuildPolicy, Channel, Client, Cohort, LocalUpdate, Metrics, Policy
+from fedrl.types import BuildPolicy, Channel, Client, Cohort, Combine, Learner, LocalUpdate, Metrics, Policy
 
 
 class Iterate(NamedTuple):
@@ -76,7 +75,7 @@ def bellman_sweeps(sweeps: int | None = None) -> BuildEvaluation:
             apply=lambda local, direction, client: local._replace(w=local.w + direction),
             upload=lambda local: local.w,
         )
-        return Evaluation(lambda key: jnp.zeros(states), local._replace(max_steps=sweeps or 1))
+        return Evaluation(lambda key: jnp.zeros(states), local._replace(local_steps=sweeps or 1))
 
     return build
 
@@ -110,7 +109,7 @@ def fapi_with_federated_evaluation(
     policy: BuildPolicy = probability_table(),
     evaluators: BuildSelection = everyone(),
     selection: BuildSelection = everyone(),
-    combine: Rule = mean,
+    combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
 ) -> Method:
@@ -142,7 +141,7 @@ def fapi_without_federated_evaluation(
     improve: BuildImprovement = greedy_step(),
     policy: BuildPolicy = probability_table(),
     selection: BuildSelection = everyone(),
-    combine: Rule = mean,
+    combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
 ) -> Method:
@@ -204,7 +203,7 @@ def _after(evaluation: LocalUpdate, improvement: LocalUpdate) -> LocalUpdate:
 
     return improvement._replace(
         start=start,
-        sample=lambda own, client, key: improvement.sample(own.local, client, key),
+        sample=lambda own, client, key: improvement.own_sample(own.local, client, key),
         estimate=estimate,
         apply=lambda own, direction, client: own._replace(local=improvement.apply(own.local, direction, client)),
         finish=finish,

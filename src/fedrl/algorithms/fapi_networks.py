@@ -7,20 +7,19 @@ import optax
 
 from fedrl.aggregation.mean import mean
 from fedrl.algorithms.fedavg import fedavg
-from fedrl.algorithms.federated import Method, Project, federated
+from fedrl.algorithms.federated import Project, federated
 from fedrl.algorithms.server_rules import Phase, ServerRule, adding
 from fedrl.arguments import checked
 from fedrl.channels.plain import plain
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.learners.actor_critic_records import ActorCritic
-from fedrl.learners.learner import Learner, Rule
 from fedrl.learners.optimizers import Schedule, adam
 from fedrl.learners.own_critic import own_critic
 from fedrl.learners.ppo import ppo
 from fedrl.learners.surrogates import Trust, clipped
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
-from fedrl.types import BuildPolicy, Channel
+from fedrl.types import BuildPolicy, Channel, Combine, Learner
 
 
 @checked
@@ -28,7 +27,7 @@ def deep_fapi_with_federated_evaluation(
     *,
     evaluators: BuildSelection = everyone(),
     selection: BuildSelection = everyone(),
-    combine: Rule = mean,
+    combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
     trust: Trust = clipped(0.2),
@@ -79,7 +78,7 @@ def deep_fapi_with_federated_evaluation(
 def deep_fapi_without_federated_evaluation(
     *,
     selection: BuildSelection = everyone(),
-    combine: Rule = mean,
+    combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
     trust: Trust = clipped(0.2),

@@ -4,16 +4,16 @@ from typing import Literal
 
 from fedrl.aggregation.mean import mean
 from fedrl.algorithms.fedavg import fedavg
-from fedrl.algorithms.federated import Method, Project
+from fedrl.algorithms.federated import Project
 from fedrl.arguments import checked
 from fedrl.channels.plain import plain
+from fedrl.federations.federation import Method
 from fedrl.learners.gradient_steps import gradient_learner
-from fedrl.learners.learner import Rule
 from fedrl.learners.q_learning import q_learning
 from fedrl.policies.greedy import greedy_table
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
-from fedrl.types import BuildPolicy, Channel
+from fedrl.types import BuildPolicy, Channel, Combine
 
 
 @checked
@@ -26,7 +26,7 @@ def fed_q_learning(
     policy: BuildPolicy = greedy_table(),
     server_step: float = 1.0,
     selection: BuildSelection = everyone(),
-    combine: Rule = mean,
+    combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
 ) -> Method:

@@ -3,17 +3,17 @@
 import optax
 
 from fedrl.aggregation.mean import mean
-from fedrl.algorithms.federated import Method, Project, federated
+from fedrl.algorithms.federated import Project, federated
 from fedrl.algorithms.server_rules import mean_displacement, server_optimiser
 from fedrl.arguments import checked
 from fedrl.channels.plain import plain
+from fedrl.federations.federation import Method
 from fedrl.learners.gradient_steps import gradient_learner
-from fedrl.learners.learner import BuildLearner, Rule
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
-from fedrl.types import BuildPolicy, Channel
+from fedrl.types import BuildLearner, BuildPolicy, Channel, Combine
 
 
 @checked
@@ -23,7 +23,7 @@ def fedavg(
     server_step: float = 1.0,
     server: optax.GradientTransformation | None = None,
     selection: BuildSelection = everyone(),
-    combine: Rule = mean,
+    combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
 ) -> Method:
@@ -53,7 +53,7 @@ def pavg(
     policy: BuildPolicy = softmax_table(),
     server_step: float = 1.0,
     selection: BuildSelection = everyone(),
-    combine: Rule = mean,
+    combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
 ) -> Method:

@@ -1,7 +1,7 @@
 """The frame of every federated method: a server rule, a learner, a selection, a way to combine, a channel.
 
 The only file in `algorithms/` that builds exchanges. The one in which clients learn is called "train"; what works on a
-finished method (`links.delays`, `agents.adapters`) finds it by that name, with `training` and `with_training`.
+finished method (`links.delays`, `agents.adapters`) finds it by that name, with `Algorithm.training` and `with_training`.
 """
 
 from collections.abc import Callable
@@ -15,25 +15,39 @@ from fedrl.aggregation.mean import mean, stack
 from fedrl.algorithms.server_rules import BuildRule, Phase, ServerRule, ServerState, adding
 from fedrl.arguments import checked
 from fedrl.channels.plain import plain
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.keys import Key
 from fedrl.learners.decay import COUNTS
-from fedrl.learners.learner import BuildLearner, Learner, Pooling, Rule
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection, Selection, drawing
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Channel, Client, Cohort, Exchange, LocalUpdate, Metrics, Policy
+from fedrl.types import (
+    TRAIN,
+    Algorithm,
+    BuildLearner,
+    Channel,
+    Choose,
+    Client,
+    Cohort,
+    Combine,
+    Exchange,
+    Learner,
+    LocalUpdate,
+    Metrics,
+    Mix,
+    Policy,
+    Pooling,
+    Receive,
+    ReportMetrics,
+    stepwise,
+)
 
-TRAIN = "train"
 AROUND = (
     "this selection makes clients report on themselves, and their reports would go around the channel; leave `channel` out, "
     "or choose among clients that report nothing: selection=uniform(6) or selection=uniform_of(18, 6)"
 )
 
-Method = Callable[[Federation], Algorithm]  # what a user writes; `train` gives it the federation
 Project = Callable[[Any, Policy], Callable[[Tree], Tree]]  # (environment, policy) -> theta -> theta
-Mix = Callable[[Tree, Cohort], Tree]  # (stack of directions, cohort) -> stack: talk before each local step
-Report = Callable[[Metrics, Cohort], Metrics]  # (stack of clients' metrics, cohort) -> metrics of the exchange
 
 
 @checked
@@ -42,11 +56,11 @@ def federated(
     learner: BuildLearner,
     *,
     selection: BuildSelection = everyone(),
-    combine: Rule = mean,
+    combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
     mix: Mix | None = None,
-    report: Report | None = None,
+    report: ReportMetrics | None = None,
 ) -> Method:
     """Clients that `selection` chooses learn from the server's message; the `rule` takes in what they upload.
 
@@ -62,7 +76,7 @@ def federated(
     def build(federation: Federation) -> Algorithm:
         learns = learner(federation.environment)
         serves = rule(federation, learns)
-        confine = project(federation.environment, learns.policy) if project else None
+        confine = project(federation.environment, stepwise(learns.policy)) if project else None
         chooser = selection(federation, learns)
         if chooser.reports and channel is not plain:
             raise ValueError(AROUND)
@@ -90,22 +104,11 @@ def federated(
     return build
 
 
-def training(algorithm: Algorithm) -> Exchange:
-    """The exchange in which clients learn: the one named "train", of which every method has one."""
-    (train,) = (exchange for exchange in algorithm.exchanges if exchange.name == TRAIN)
-    return train
-
-
-def with_training(algorithm: Algorithm, train: Exchange) -> Algorithm:
-    """`algorithm` with another exchange in the place of `training(algorithm)`."""
-    return algorithm._replace(exchanges=tuple(train if e.name == TRAIN else e for e in algorithm.exchanges))
-
-
 def _train(
     chooser: Selection,
     serves: ServerRule,
     learns: Learner,
-    combine: Rule,
+    combine: Combine,
     channel: Channel,
     confine: Callable[[Tree], Tree] | None,
 ) -> Exchange:
@@ -164,10 +167,10 @@ def _beside_report(channel: Channel) -> Channel:
 
 def _trip(
     phase: Phase,
-    choose: Callable,
+    choose: Choose,
     serves: ServerRule,
     learns: Learner,
-    combine: Rule,
+    combine: Combine,
     channel: Channel,
 ) -> Exchange:
     """An exchange beside "train"; the selection has no part in it."""
@@ -183,7 +186,7 @@ def _trip(
     )
 
 
-def _filling(learner: Learner) -> Callable:
+def _filling(learner: Learner) -> Receive:
     """What every client does before the first round fills its memory and the common filters; parameters stay."""
     add = adding(learner)
 
@@ -193,7 +196,7 @@ def _filling(learner: Learner) -> Callable:
     return receive
 
 
-def check_combine(combine: Rule) -> None:
+def check_combine(combine: Combine) -> None:
     """NumPy's functions take an axis where a rule takes the cohort."""
     package = (getattr(combine, "__module__", None) or "").split(".")[0]
     if package in ("numpy", "jax"):

@@ -1,16 +1,16 @@
 """FedHAPG-M: Algorithm 2 of Wang et al. 2024."""
 
 from fedrl.aggregation.mean import mean
-from fedrl.algorithms.federated import Method, Project
+from fedrl.algorithms.federated import Project
 from fedrl.algorithms.momentum_anchor import anchored, check_beta
 from fedrl.arguments import checked
 from fedrl.channels.plain import plain
+from fedrl.federations.federation import Method
 from fedrl.learners.hapg import hapg
-from fedrl.learners.learner import Rule
 from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
-from fedrl.types import BuildPolicy, Channel
+from fedrl.types import BuildPolicy, Channel, Combine
 
 
 @checked
@@ -25,7 +25,7 @@ def fedhapg_m(
     first_batch: int = 0,
     policy: BuildPolicy = softmax_table(),
     selection: BuildSelection = everyone(),
-    combine: Rule = mean,
+    combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
 ) -> Method:

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from fedrl.aggregation.mean import mean
 from fedrl.aggregation.projection import linf_ball
 from fedrl.algorithms.fedavg import fedavg
-from fedrl.algorithms.federated import Method, Project
+from fedrl.algorithms.federated import Project
 from fedrl.arguments import above, checked
 from fedrl.channels.plain import plain
 from fedrl.environments.protocol import Environment
+from fedrl.federations.federation import Method
 from fedrl.learners.gradient_steps import gradient_learner
-from fedrl.learners.learner import Rule
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.bit_softmax import bit_softmax, bits_for
 from fedrl.policies.softmax import softmax_table
@@ -22,7 +22,7 @@ from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
 from fedrl.theory.bit_level import projection_radius
 from fedrl.trees import Tree
-from fedrl.types import BuildPolicy, Channel, Policy
+from fedrl.types import BuildPolicy, Channel, Combine, Policy
 
 
 @checked
@@ -35,7 +35,7 @@ def s_fedpg(
     policy: BuildPolicy = softmax_table(),
     server_step: float = 1.0,
     selection: BuildSelection = everyone(),
-    combine: Rule = mean,
+    combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
 ) -> Method:
@@ -57,7 +57,7 @@ def rs_fedpg(
     policy: BuildPolicy = softmax_table(),
     server_step: float = 1.0,
     selection: BuildSelection = everyone(),
-    combine: Rule = mean,
+    combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
 ) -> Method:
@@ -82,7 +82,7 @@ def b_rs_fedpg(
     policy: BuildPolicy = bit_softmax(),
     server_step: float = 1.0,
     selection: BuildSelection = everyone(),
-    combine: Rule = mean,
+    combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
 ) -> Method:

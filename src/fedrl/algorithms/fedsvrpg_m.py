@@ -1,16 +1,16 @@
 """FedSVRPG-M: Algorithm 1 of Wang et al. 2024."""
 
 from fedrl.aggregation.mean import mean
-from fedrl.algorithms.federated import Method, Project
+from fedrl.algorithms.federated import Project
 from fedrl.algorithms.momentum_anchor import anchored, check_beta
 from fedrl.arguments import checked
 from fedrl.channels.plain import plain
-from fedrl.learners.learner import Rule
+from fedrl.federations.federation import Method
 from fedrl.learners.svrpg import svrpg
 from fedrl.policies.softmax import softmax_table
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
-from fedrl.types import BuildPolicy, Channel
+from fedrl.types import BuildPolicy, Channel, Combine
 
 
 @checked
@@ -26,7 +26,7 @@ def fedsvrpg_m(
     corrected: bool = True,
     policy: BuildPolicy = softmax_table(),
     selection: BuildSelection = everyone(),
-    combine: Rule = mean,
+    combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
 ) -> Method:

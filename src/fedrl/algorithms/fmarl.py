@@ -9,19 +9,18 @@ from typing import Any
 import jax.numpy as jnp
 
 from fedrl.aggregation.mean import mean
-from fedrl.algorithms.federated import Method, Project, check_combine, federated
+from fedrl.algorithms.federated import Project, check_combine, federated
 from fedrl.algorithms.server_rules import mean_displacement
 from fedrl.arguments import above, checked
 from fedrl.channels.graphs import Graph, consensus
 from fedrl.channels.plain import plain
 from fedrl.core.round import averaged
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.learners.decay import COUNTS, Decay, constant, counted
-from fedrl.learners.learner import BuildLearner, Learner, Rule
 from fedrl.learners.local_step_counts import StepCounts
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
-from fedrl.types import Algorithm, Channel, Cohort, Metrics
+from fedrl.types import Algorithm, BuildLearner, Channel, Cohort, Combine, Learner, Metrics
 
 
 @checked
@@ -36,7 +35,7 @@ def fmarl(
     interactions: int = 1,
     server_step: float = 1.0,
     selection: BuildSelection = everyone(),
-    combine: Rule = mean,
+    combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
 ) -> Method:
@@ -68,7 +67,7 @@ def fmarl(
         def paced(environment: Any) -> Learner:
             learns = learner(environment)
             steps_of = pace(federation.count, tau) if pace else None
-            return learns._replace(local=counted(learns.local, decay)._replace(max_steps=tau, steps_of=steps_of))
+            return learns._replace(local=counted(learns.local, decay)._replace(local_steps=tau, steps_of=steps_of))
 
         return federated(
             rule, paced, selection=selection, combine=combine, channel=channel, project=project,

@@ -6,19 +6,18 @@ from typing import NamedTuple
 import jax.numpy as jnp
 
 from fedrl import trees
-from fedrl.algorithms.federated import Method, Project, federated
+from fedrl.algorithms.federated import Project, federated
 from fedrl.algorithms.server_rules import BuildRule, Phase, ServerRule, ServerState, update_norm
 from fedrl.arguments import above, at_least
 from fedrl.environments.protocol import Environment
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.keys import Key
 from fedrl.learners.gradient_steps import BuildDirection, gradient_learner, gradient_update
-from fedrl.learners.learner import Learner, Rule
 from fedrl.learners.reinforce import reinforce
 from fedrl.learners.svrpg import Anchor
 from fedrl.selection.selection import BuildSelection
 from fedrl.trees import Tree
-from fedrl.types import BuildPolicy, Channel, Cohort, Metrics
+from fedrl.types import BuildPolicy, Channel, Cohort, Combine, Learner, Metrics, stepwise
 
 
 class Momentum(NamedTuple):
@@ -36,7 +35,7 @@ def anchored(
     first_batch: int,
     policy: BuildPolicy,
     selection: BuildSelection,
-    combine: Rule,
+    combine: Combine,
     channel: Channel,
     project: Project | None,
 ) -> Method:
@@ -69,10 +68,10 @@ def momentum_anchor(eta: float, local_steps: int, horizon: int, server_step: flo
             return server._replace(theta=theta, kept=Momentum(server.theta, u)), update_norm(displacement)
 
         # One unit step along the mean of B gradients: the displacement everyone uploads is u_0.
-        gradient = reinforce(horizon=horizon, batch=max(first_batch, 1))(environment, learner.policy)
+        gradient = reinforce(horizon=horizon, batch=max(first_batch, 1))(environment, stepwise(learner.policy))
         first = Phase(
             "first",
-            gradient_update(gradient, eta=1.0, local_steps=1, traced=isinstance(environment, Environment)),
+            gradient_update(gradient, eta=1.0, local_steps=1, compiled=isinstance(environment, Environment)),
             lambda server, u, cohort, key: (server._replace(kept=server.kept._replace(u=u)), {}),
         )
         return ServerRule(

@@ -15,11 +15,10 @@ from fedrl import trees
 from fedrl.arguments import above, checked
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.learners.learner import Learner, Model
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
 from fedrl.trees import Tree
-from fedrl.types import Cohort, LocalUpdate, Metrics
+from fedrl.types import Cohort, Learner, LocalUpdate, Metrics, Model
 
 
 class ServerState(NamedTuple):

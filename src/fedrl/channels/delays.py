@@ -7,10 +7,9 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl import trees
-from fedrl.algorithms.federated import Method, training, with_training
 from fedrl.arguments import checked
 from fedrl.core import shapes
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Cohort, Metrics, Server
@@ -41,7 +40,7 @@ def delayed(method: Method, *, up: int = 0, down: int = 0, every: int = 1) -> Me
 
     def build(federation: Federation) -> Algorithm:
         algorithm = method(federation)
-        train = training(algorithm)
+        train = algorithm.training
         if len(algorithm.exchanges) > 1:
             raise ValueError(
                 "delays are for methods with one exchange a round, this one has more: its reports would come late, too"
@@ -67,7 +66,7 @@ def delayed(method: Method, *, up: int = 0, down: int = 0, every: int = 1) -> Me
             return Delayed(server, past, jax.tree.map(lambda x: x[:up], queue), state.round + 1), metrics
 
         slow = train._replace(choose=lambda state, key: train.choose(state.server, key), send=send, receive=receive)
-        return with_training(algorithm, slow)._replace(
+        return algorithm.with_training(slow)._replace(
             init=init,
             answer=lambda state: algorithm.answer(state.server),
             opening=tuple(_over(e) for e in algorithm.opening),

@@ -20,9 +20,9 @@ from fedrl.experiments.restore import TrainedArm
 from fedrl.plots import clip, mujoco_scene, scenes
 from fedrl.plots.clip import Episode
 from fedrl.rollouts import host
-from fedrl.rollouts.episodes import Trajectory, sampler
+from fedrl.rollouts.episodes import sampler
 from fedrl.trees import Tree
-from fedrl.types import Client
+from fedrl.types import Client, Trajectory, stepwise
 
 COMPARED = 64  # clients looked at to find in what the worlds differ
 CAR_SECONDS = 1 / 30  # a step of mountain car has no length of its own; Gymnasium shows thirty a second
@@ -90,7 +90,7 @@ def act(it: TrainedArm, client: Client, seed: int, steps: int | None) -> Episode
             "this run's clients have nothing to draw; cart-pole, mountain car, half-cheetah, walker2d, hopper and traffic "
             "can be played, and `fedrl evaluate` tells what the clients earn"
         )
-    rolled = jax.jit(sampler(environment, algorithm.policy, horizon=horizon, batch=1))(theta, client, key)
+    rolled = jax.jit(sampler(environment, stepwise(algorithm.policy), horizon=horizon, batch=1))(theta, client, key)
     trajectory: Trajectory = jax.tree.map(lambda x: np.asarray(x)[0, : int(rolled.alive.sum())], rolled)
     poses = np.concatenate([trajectory.obs, trajectory.after[-1:]])
     if isinstance(client.env_params, CartPole):
@@ -129,7 +129,7 @@ def _act_in_mujoco(environment: Host, it: TrainedArm, theta: Tree, client: Clien
         return opened[-1]
 
     watched = environment._replace(open=open_watched)
-    trajectory = sampler(watched, it.algorithm.policy, horizon=horizon, batch=1)(theta, client, key)
+    trajectory = sampler(watched, stepwise(it.algorithm.policy), horizon=horizon, batch=1)(theta, client, key)
     (actor,) = opened
     model, seconds = actor.simulator.batch.model, actor.simulator.seconds
     host.close_all()

@@ -17,11 +17,10 @@ from fedrl.plots import figure_eight_road, roads_scene
 from fedrl.plots.clip import Episode
 from fedrl.plots.roads_scene import HUMAN, LEARNING, OWN
 from fedrl.rollouts import host
-from fedrl.rollouts.episodes import Trajectory
 from fedrl.rollouts.shared import meeting
 from fedrl.rollouts.shared_host import ReplayState, host_meeting
 from fedrl.trees import Tree
-from fedrl.types import Client
+from fedrl.types import Client, Trajectory, stepwise
 
 USUAL = 200  # steps that are shown: 20 s of Figure Eight, 100 s of Merge
 
@@ -66,7 +65,7 @@ def act(it: TrainedArm, client: int, seed: int, steps: int | None) -> Episode | 
 
 def _in_arrays(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: int, steps: int | None) -> Drive:
     """Agents are shown the whole road, but act on what is theirs."""
-    environment, policy = it.arm.federation.environment, it.algorithm.policy
+    environment, policy = it.arm.federation.environment, stepwise(it.algorithm.policy)
     assert isinstance(environment, Environment)
 
     def observe(env_params: Any, state: figure_eight.State) -> Sight:
@@ -106,7 +105,9 @@ def _in_sumo(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: int
         return None
     watched = Watched(stage, client)
     horizon = min(environment.max_episode_steps, steps or USUAL)
-    meet = host_meeting(environment._replace(open=lambda *_: watched), it.algorithm.policy, horizon=horizon, batch=1)
+    meet = host_meeting(
+        environment._replace(open=lambda *_: watched), stepwise(it.algorithm.policy), horizon=horizon, batch=1
+    )
     stack, _ = meet.act(theta, clients, meet.begin(_first(clients.env_params), key), key)
     host.close_all()
     trajectory = _first_epoch(stack, client)

@@ -103,7 +103,7 @@ def _numbers(tree: Tree) -> list[Array]:
 
 
 def _steps(local: LocalUpdate, env_steps: Array) -> Array:
-    most = local.max_steps * local.most_env_steps
+    most = local.local_steps * local.most_env_steps
     return (env_steps >= 0) & (env_steps <= most if most else True)
 
 

@@ -44,7 +44,7 @@ def message(exchange: Exchange, server: Server, client: Client) -> Tree:
 
 def start(update: LocalUpdate, received: Tree, client: Client, own_key: Key) -> tuple[Tree, int | Array]:
     """The client's local state, and how many local steps it will take (tau_i)."""
-    steps = update.steps_of(client, keys.of(own_key, "steps")) if update.steps_of else update.max_steps
+    steps = update.steps_of(client, keys.of(own_key, "steps")) if update.steps_of else update.local_steps
     return barrier(update.start(received, client, keys.of(own_key, "start"))), steps
 
 
@@ -76,11 +76,11 @@ def all_steps(update: LocalUpdate, received: Tree, client: Client, own_key: Key)
 
     def step(y: Array, local: Tree) -> Tree:
         key = step_key(own_key, y)
-        after = learn(update, local, update.sample(local, client, key), client, key)
+        after = learn(update, local, update.own_sample(local, client, key), client, key)
         # a client past its tau_i stays as it was
         return after if update.steps_of is None else trees.where(y < steps, after, local)
 
-    return jax.lax.fori_loop(0, update.max_steps, step, local)
+    return jax.lax.fori_loop(0, update.local_steps, step, local)
 
 
 def whole(exchange: Exchange, server: Server, client: Client, cohort: Cohort, slot: Any, key: Key) -> WorkResult:

@@ -19,7 +19,7 @@ from fedrl.core.round import WorkRequest
 from fedrl.faults import Why
 from fedrl.keys import Key
 from fedrl.trees import Tree
-from fedrl.types import Client, Exchange
+from fedrl.types import Client, Exchange, Mode
 
 
 class CohortLoops(NamedTuple):
@@ -35,7 +35,7 @@ class CohortLoops(NamedTuple):
 
 
 def needed(exchange: Exchange) -> bool:
-    return exchange.mix is not None or exchange.local.shared_env
+    return exchange.mix is not None or exchange.local.mode.shared_env
 
 
 def lock_step(exchange: Exchange, loops: CohortLoops) -> Callable[[WorkRequest], ExchangeResult]:
@@ -45,7 +45,7 @@ def lock_step(exchange: Exchange, loops: CohortLoops) -> Callable[[WorkRequest],
     before that step, and is a fault at the end.
     """
     update = exchange.local
-    if update.plain:
+    if update.mode is Mode.PYTHON:
         raise ValueError(
             f"exchange {exchange.name!r}: clients that step together need a learner that JAX can compile; "
             "this one learns in plain Python, so drop `mix` and shared environments"
@@ -67,7 +67,7 @@ def lock_step(exchange: Exchange, loops: CohortLoops) -> Callable[[WorkRequest],
             return local, shared_state, sound
 
         carry = local, request.shared_state, cohort.present
-        local, shared_state, sound = loops.repeat(update.max_steps, step, carry)
+        local, shared_state, sound = loops.repeat(update.local_steps, step, carry)
         slots = jnp.arange(cohort.ids.shape[0], dtype=jnp.int32)
         done = conclude((cohort, key), (local, clients, slots))
         why = jnp.where(sound, jnp.int32(Why.FINE), jnp.int32(Why.NOT_FINITE))
@@ -116,8 +116,8 @@ def _acting(exchange: Exchange, loops: CohortLoops) -> Act:
     All clients act at once where they share an environment, else one by one.
     """
     update = exchange.local
-    if update.shared_env:
-        sample = loops.whole(update.sample) if update.traced else update.sample
+    if update.mode.shared_env:
+        sample = loops.whole(update.shared_sample) if update.mode.compiled else update.shared_sample
         return lambda local, clients, shared_state, key, y, sound: (
             *sample(local, clients, shared_state, keys.of(key, "scene", y)),
             sound,
@@ -125,9 +125,9 @@ def _acting(exchange: Exchange, loops: CohortLoops) -> Act:
 
     def alone(common: Any, row: Any) -> Tree:
         (key, y), (local, client) = common, row
-        return update.sample(local, client, _address(key, client, y))
+        return update.own_sample(local, client, _address(key, client, y))
 
-    if update.traced:
+    if update.mode.compiled:
         all_alone = loops.each(alone)
         return lambda local, clients, shared_state, key, y, sound: (
             all_alone((key, y), (local, clients)),

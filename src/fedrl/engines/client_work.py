@@ -11,7 +11,7 @@ from jax import Array
 from fedrl.core.client import WorkResult, client_key, finish, learn, message, start, step_key, whole
 from fedrl.keys import Key
 from fedrl.trees import Tree
-from fedrl.types import Client, Cohort, Exchange, Server
+from fedrl.types import Client, Cohort, Exchange, Mode, Server
 
 ClientWork = Callable[[Server, Client, Cohort, Array | np.int32, Key], WorkResult]
 
@@ -24,7 +24,7 @@ def client_work(exchange: Exchange, compiled: Callable[[Callable], Callable] = j
     a loop inside a program would have to compile the simulator. `compiled` is `jax.jit`, or that and a clock that stops
     while it compiles.
     """
-    if exchange.local.traced:
+    if exchange.local.mode.compiled:
         return compiled(partial(whole, exchange))
     update = exchange.local
 
@@ -35,14 +35,14 @@ def client_work(exchange: Exchange, compiled: Callable[[Callable], Callable] = j
         return local, own_key, steps
 
     key_of = compiled(step_key)
-    step = partial(learn, update) if update.plain else compiled(partial(learn, update))
+    step = partial(learn, update) if update.mode is Mode.PYTHON else compiled(partial(learn, update))
     conclude = compiled(partial(finish, exchange))
 
     def work(server: Server, client: Client, cohort: Cohort, slot: Any, key: Key) -> WorkResult:
         local, own_key, steps = begin(server, client, key)
-        for y in range(min(int(steps), update.max_steps)):
+        for y in range(min(int(steps), update.local_steps)):
             here = key_of(own_key, y)
-            local = step(local, update.sample(local, client, here), client, here)
+            local = step(local, update.own_sample(local, client, here), client, here)
         return conclude(local, client, cohort, slot, key)
 
     return work

@@ -29,7 +29,7 @@ from fedrl.faults import STOP, Faults
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Exchange, Metrics
+from fedrl.types import Algorithm, Exchange, Metrics, Mode
 
 CORES = os.cpu_count() or 1
 MOST_ROUNDS = 64  # per call: often enough for a progress bar, seldom enough to forget the call
@@ -53,7 +53,7 @@ def fused(over: str = "map", *, lanes: int = 640) -> Engine:
         /,
     ) -> Play:
         refuse_deadline("the fused program", faults)
-        if not all(e.local.traced for e in (*algorithm.opening, *algorithm.exchanges, evaluation)):
+        if not all(e.local.mode.compiled for e in (*algorithm.opening, *algorithm.exchanges, evaluation)):
             raise ValueError(
                 "this federation's simulators cannot be compiled into one program; "
                 "use engine=processes() (fedrl.engines.processes), or ray() for several machines"
@@ -121,7 +121,7 @@ class _Program:
         if lock_step.needed(exchange):
             return [lock_step.lock_step(exchange, _loops(self.each))(request)]
         _, server, clients, cohort, key, shared_state = request
-        each = self.each if exchange.local.batched else jax.lax.map
+        each = self.each if exchange.local.mode is not Mode.COMPILED_IN_TURN else jax.lax.map
         slots = jnp.arange(cohort.ids.shape[0], dtype=jnp.int32)
         work = each(lambda row: whole(exchange, server, row[0], cohort, row[1], key), (clients, slots))
         return [ExchangeResult(clients, work, shared_state, jnp.zeros_like(cohort.ids))]

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from fedrl.algorithms.federated import Method
 from fedrl.engines.engine import Engine
 from fedrl.evaluation import Evaluation
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.records import log
 from fedrl.records.rows import Row
 from fedrl.training import Snapshot

@@ -160,3 +160,6 @@ def _are_mdps(env_params: Tree) -> bool:
     return (
         isinstance(env_params, list | tuple) and bool(env_params) and all(isinstance(x, finite.MDP) for x in env_params)
     )
+
+
+Method = Callable[[Federation], Algorithm]  # what a user trains with; `train` gives it the federation

@@ -24,15 +24,14 @@ from fedrl.learners import iteration
 from fedrl.learners.actor_critic_records import ActorCritic, BuildImprovement, Iterate, Memory, Theta
 from fedrl.learners.filtering import filtering, pooling
 from fedrl.learners.iteration import CRITIC, REPORTS, Parts, filters_of
-from fedrl.learners.learner import BuildLearner, Learner
 from fedrl.learners.likelihood_ratio import log_likelihood, surrogate
 from fedrl.learners.reports import means, nothing
 from fedrl.policies import network
 from fedrl.policies.filtered import Filtered, Filters, filtered
-from fedrl.rollouts.episodes import Trajectory, shapes
+from fedrl.rollouts.episodes import shapes
 from fedrl.rollouts.sampling import Contact, contact
 from fedrl.trees import Tree
-from fedrl.types import Client, LocalUpdate
+from fedrl.types import BuildLearner, Client, Learner, LocalUpdate, Mode, Trajectory
 
 
 def actor_critic(improvement: BuildImprovement, settings: ActorCritic) -> BuildLearner:
@@ -132,9 +131,8 @@ def _local_update(parts: Parts, rolls_out: Contact) -> LocalUpdate:
         partial(iteration.learn_from, parts),
         apply,
         finish,
-        max_steps=settings.local_steps,
-        traced=isinstance(parts.environment, Environment),
-        shared_env=rolls_out.shared_env,
+        local_steps=settings.local_steps,
+        mode=Mode.of(compiled=isinstance(parts.environment, Environment), shared_env=rolls_out.shared_env),
         most_env_steps=_horizon(settings) * settings.num_envs,
         metrics=lambda local, client: means(local.report),
     )
@@ -146,7 +144,7 @@ def _warm_up(parts: Parts, local: LocalUpdate) -> LocalUpdate:
         estimate=lambda local, trajectory, client, key: ((), iteration.after_seeing(parts, local, trajectory)),
         apply=lambda local, direction, client: local,
         finish=lambda local, client: (Theta((), (), local.gathered), local.memory, local.env_steps),
-        max_steps=-(-parts.settings.warm_up // parts.settings.steps),
+        local_steps=-(-parts.settings.warm_up // parts.settings.steps),
         metrics=lambda local, client: {},
     )
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl.rollouts.episodes import Trajectory
+from fedrl.types import Trajectory
 
 HANDFUL = 64
 

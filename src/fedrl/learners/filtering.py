@@ -12,12 +12,10 @@ import jax.numpy as jnp
 
 from fedrl.aggregation.moments import pool
 from fedrl.learners.actor_critic_records import Theta
-from fedrl.learners.learner import Pooling, Rule, add_displacement
 from fedrl.learners.minibatches import rows
 from fedrl.policies import filtered as filters
 from fedrl.policies.filtered import Filters, Moments
-from fedrl.rollouts.episodes import Trajectory
-from fedrl.types import Cohort
+from fedrl.types import Cohort, Combine, Pooling, Trajectory, add_displacement
 
 
 class Filtering(NamedTuple):
@@ -52,7 +50,7 @@ def filtering(size: int, *, observations: bool, rewards: bool) -> Filtering:
     return Filtering(fresh, look, update)
 
 
-def _combine(uploads: Theta, cohort: Cohort, rule: Rule) -> Theta:
+def _combine(uploads: Theta, cohort: Cohort, rule: Combine) -> Theta:
     moved = rule(uploads._replace(filters=Filters()), cohort)
     trajectory = jax.tree.map(
         lambda x: pool(x, cohort, rule), uploads.filters, is_leaf=lambda x: isinstance(x, Moments)

@@ -10,11 +10,10 @@ from fedrl import trees
 from fedrl.arguments import at_least, checked
 from fedrl.environments.protocol import Environment, Host
 from fedrl.keys import Key
-from fedrl.learners.learner import BuildLearner, Learner
 from fedrl.learners.reports import Report, added, means, nothing
 from fedrl.policies.softmax import softmax_table
 from fedrl.trees import Tree
-from fedrl.types import BuildPolicy, Client, LocalUpdate, Policy
+from fedrl.types import BuildLearner, BuildPolicy, Client, Learner, LocalUpdate, Mode, Policy
 
 
 class Direction(NamedTuple):
@@ -48,7 +47,7 @@ def gradient_update(
     theta_of: Callable[[Tree, Client], Tree] = lambda message, client: message.theta,
     finish: Callable[[Ascent, Client], tuple[Tree, Tree]] | None = None,
     steps_of: Callable[[Client, Key], Array] | None = None,
-    traced: bool = True,
+    compiled: bool = True,
 ) -> LocalUpdate:
     """theta <- theta + eta * direction, `local_steps` times; uploads the displacement theta_K - theta (003, Eq. 4).
 
@@ -81,10 +80,9 @@ def gradient_update(
         estimate,
         apply,
         finished,
-        max_steps=local_steps,
+        local_steps=local_steps,
         steps_of=steps_of,
-        traced=traced,
-        shared_env=direction.shared_env,
+        mode=Mode.of(compiled=compiled, shared_env=direction.shared_env),
         most_env_steps=direction.most_env_steps,
         metrics=lambda local, client: means(local.report),
     )
@@ -110,7 +108,7 @@ def gradient_learner(
             eta=eta,
             local_steps=local_steps,
             steps_of=steps_of,
-            traced=isinstance(environment, Environment),
+            compiled=isinstance(environment, Environment),
         )
         return Learner(acting, acting.init, local, init_shared_state=along.init_shared_state)
 

@@ -22,8 +22,8 @@ from fedrl.learners.optimizers import adam
 from fedrl.learners.reports import EPISODES, Report, added, aside, critic_fit, ended_episodes, measured
 from fedrl.policies import network
 from fedrl.policies.filtered import Filters, all_merged
-from fedrl.rollouts.episodes import Trajectory, env_steps
-from fedrl.types import Client, Policy
+from fedrl.rollouts.episodes import env_steps
+from fedrl.types import Client, Policy, Trajectory
 
 CRITIC = adam()
 REPORTS = ("value_loss", "explained_variance", *EPISODES)  # beside those of the improvement

@@ -9,10 +9,9 @@ from fedrl import keys
 from fedrl.arguments import checked
 from fedrl.keys import Key
 from fedrl.learners.actor_critic_records import Theta
-from fedrl.learners.learner import BuildLearner, Learner, within
 from fedrl.policies.kinds import kind_of
 from fedrl.trees import Tree
-from fedrl.types import Client, LocalUpdate
+from fedrl.types import BuildLearner, Client, Learner, LocalUpdate, within
 
 
 class Home(NamedTuple):

@@ -11,13 +11,12 @@ from fedrl.keys import Key
 from fedrl.learners import surrogates as trusts
 from fedrl.learners.actor_critic import actor_critic
 from fedrl.learners.actor_critic_records import ActorCritic, Batch, Improvement
-from fedrl.learners.learner import BuildLearner
 from fedrl.learners.likelihood_ratio import ratio
 from fedrl.learners.minibatches import descend
 from fedrl.learners.optimizers import Schedule, adam, as_schedule
 from fedrl.learners.reports import aside
 from fedrl.trees import Tree
-from fedrl.types import BuildPolicy, Metrics, Policy
+from fedrl.types import BuildLearner, BuildPolicy, Metrics, Policy
 
 
 class PPOState(NamedTuple):

@@ -17,10 +17,10 @@ from fedrl.keys import Key
 from fedrl.learners.gradient_steps import BuildDirection, Direction
 from fedrl.learners.reports import EPISODES, Report, aside, first_episodes
 from fedrl.policies.kinds import want_gradient
-from fedrl.rollouts.episodes import Trajectory, env_steps
+from fedrl.rollouts.episodes import env_steps
 from fedrl.rollouts.sampling import contact
 from fedrl.trees import Tree
-from fedrl.types import Client, Policy
+from fedrl.types import Client, Policy, Trajectory
 
 
 @checked

@@ -14,8 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl.rollouts.episodes import Trajectory
-from fedrl.types import Metrics
+from fedrl.types import Metrics, Trajectory
 
 EPISODES = ("episode_return", "episode_length")
 WEIGHTS = ("largest_weight", "effective_share")

@@ -14,9 +14,9 @@ from fedrl.learners.gradient_steps import BuildDirection, Direction
 from fedrl.learners.reinforce import reward_to_go, scores
 from fedrl.learners.reports import EPISODES, WEIGHTS, Report, aside, first_episodes, importance, measured
 from fedrl.policies.kinds import want_gradient
-from fedrl.rollouts.episodes import Trajectory, env_steps, sampler
+from fedrl.rollouts.episodes import env_steps, sampler
 from fedrl.trees import Tree
-from fedrl.types import Client, Policy
+from fedrl.types import Client, Policy, Trajectory
 
 
 class Anchor(NamedTuple):

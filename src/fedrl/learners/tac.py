@@ -10,13 +10,12 @@ from fedrl.arguments import above, at_least, checked
 from fedrl.keys import Key
 from fedrl.learners.actor_critic import actor_critic
 from fedrl.learners.actor_critic_records import ActorCritic, Batch, Improvement
-from fedrl.learners.learner import BuildLearner
 from fedrl.learners.likelihood_ratio import surrogate
 from fedrl.learners.minibatches import descend
 from fedrl.learners.optimizers import Schedule, adam, as_schedule
 from fedrl.learners.reports import aside
 from fedrl.trees import Tree
-from fedrl.types import BuildPolicy, Metrics, Policy
+from fedrl.types import BuildLearner, BuildPolicy, Metrics, Policy
 
 
 @checked

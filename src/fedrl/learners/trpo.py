@@ -13,11 +13,10 @@ from fedrl.arguments import at_least, checked
 from fedrl.keys import Key
 from fedrl.learners.actor_critic import actor_critic
 from fedrl.learners.actor_critic_records import ActorCritic, Batch, Improvement
-from fedrl.learners.learner import BuildLearner
 from fedrl.learners.likelihood_ratio import surrogate
 from fedrl.learners.reports import aside
 from fedrl.trees import Tree
-from fedrl.types import BuildPolicy, Metrics, Policy
+from fedrl.types import BuildLearner, BuildPolicy, Metrics, Policy
 
 Scalar = Callable[[Array], Array]  # a number for every flat vector of parameters
 

@@ -9,9 +9,8 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from fedrl.algorithms.federated import Method, training, with_training
 from fedrl.arguments import checked_only
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.keys import Key
 from fedrl.llm.models.model import Theta
 from fedrl.trees import Tree
@@ -30,7 +29,7 @@ def of_products(method: Method, *, used: bool = True) -> Method:
 
     def build(federation: Federation) -> Algorithm:
         algorithm = method(federation)
-        train = training(algorithm)
+        train = algorithm.training
 
         def init(key: Key) -> Any:
             server = algorithm.init(key)
@@ -59,7 +58,7 @@ def of_products(method: Method, *, used: bool = True) -> Method:
             share = {"factors_off": (factors / moved) ** 0.5, "rank_off": (rank / moved) ** 0.5}
             return usual._replace(theta=theta) if used else usual, metrics | share
 
-        return with_training(algorithm, train._replace(combine=combine, receive=receive))._replace(init=init)
+        return algorithm.with_training(train._replace(combine=combine, receive=receive))._replace(init=init)
 
     return build
 

@@ -18,7 +18,7 @@ from fedrl.llm.models.loading import Spec, opened
 from fedrl.llm.models.model import Theta, load
 from fedrl.llm.partitions.draws import at
 from fedrl.llm.tasks import TextWorld
-from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics
+from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics, Mode
 
 HOW = Acting(temperature=0.4)  # as released
 SIDE_BY_SIDE = 64  # episodes played at once: what they have read has to fit in memory
@@ -97,8 +97,7 @@ def held_out(
             estimate,
             apply=lambda local, nothing, client: local,
             finish=lambda local, client: ((local.won, local.score), (), jnp.zeros((), jnp.int32)),
-            traced=False,
-            plain=True,
+            mode=Mode.PYTHON,
         )
         return evaluation_exchange(algorithm, local, choose, receive)
 

@@ -13,7 +13,6 @@ from fedrl import trees
 from fedrl.arguments import at_least, checked
 from fedrl.environments.errors import check_parameters
 from fedrl.keys import Key
-from fedrl.learners.learner import BuildLearner, Learner
 from fedrl.learners.proximal import check
 from fedrl.learners.reports import Report, added, means, measured, nothing
 from fedrl.llm.episodes import Acting, Episode, noise_of, play
@@ -24,7 +23,7 @@ from fedrl.llm.models.model import Theta, load
 from fedrl.llm.optimization import adamw, anchored
 from fedrl.llm.tasks import TaskList, TextWorld, listed
 from fedrl.trees import Tree
-from fedrl.types import Client, LocalUpdate, Metrics, Policy
+from fedrl.types import BuildLearner, Client, Learner, LocalUpdate, Metrics, Mode, Policy
 
 
 class Visit(NamedTuple):
@@ -123,7 +122,7 @@ def grpo(
 
         update = LocalUpdate(
             start, sample, estimate, apply, finish,
-            max_steps=local_steps, traced=False, plain=True, metrics=metrics,
+            local_steps=local_steps, mode=Mode.PYTHON, metrics=metrics,
         )  # fmt: skip
         return Learner(language_policy(spec), spec.init, update)
 

@@ -1,6 +1,6 @@
 """Which policies a method can train: told by the kind that a policy says it is. A user's own is trusted."""
 
-from fedrl.types import Policy
+from fedrl.types import AnyPolicy, Policy
 
 WITHOUT_GRADIENT = {
     "probability-table": "whose rows a gradient step would take out of the simplex",
@@ -27,7 +27,7 @@ def want_probabilities(method: str, policy: Policy) -> None:
         )
 
 
-def kind_of(policy: Policy) -> str:
+def kind_of(policy: AnyPolicy) -> str:
     """\"\" where it does not say."""
     return str((policy.about or {}).get("kind", ""))
 

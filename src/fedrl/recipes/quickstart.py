@@ -17,13 +17,12 @@ import jax.numpy as jnp
 from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fed_q_learning import fed_q_learning
 from fedrl.algorithms.fedavg import pavg
-from fedrl.algorithms.federated import Method
 from fedrl.algorithms.fedpg import rs_fedpg
 from fedrl.engines.fused import fused
 from fedrl.environments.tabular import finite, seven_state
 from fedrl.experiments import judge
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe, RecipeError
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.keys import of_seed
 from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce

@@ -1,7 +1,7 @@
 """Acting: what a roll-out returns, and the sampler that fits the environment: inside the compiled program or on the host."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,23 +10,11 @@ from jax import Array
 from fedrl.environments.protocol import Environment, Host, element
 from fedrl.keys import Key
 from fedrl.trees import Tree
-from fedrl.types import Client, Policy
+from fedrl.types import Client, Policy, Trajectory
 
 MOST_STEPS = 10_000  # an episode without a time limit must end by itself within so many
 
-Sampler = Callable[[Tree, Client, Key], "Trajectory"]  # (the policy's parameters, client, key)
-
-
-class Trajectory(NamedTuple):
-    """A batch of episodes, [B, T] arrays (NumPy's on the host); where `alive` is False nothing happened, reward zero."""
-
-    obs: Any
-    choice: Any
-    reward: Any
-    alive: Any
-    terminated: Any  # the task was over after this step
-    truncated: Any  # time was up, or the roll-out stops here: what follows is worth something but was not seen
-    after: Any  # the observation after this step, before any new episode began
+Sampler = Callable[[Tree, Client, Key], Trajectory]  # (the policy's parameters, client, key)
 
 
 def sampler(

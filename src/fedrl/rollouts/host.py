@@ -17,9 +17,9 @@ from fedrl.environments.errors import EnvironmentFailed, check_parameters
 from fedrl.environments.protocol import Host, Simulator
 from fedrl.keys import Key
 from fedrl.rollouts.compiling import Compiled
-from fedrl.rollouts.episodes import MOST_STEPS, Sampler, Trajectory, shapes
+from fedrl.rollouts.episodes import MOST_STEPS, Sampler, shapes
 from fedrl.trees import Tree
-from fedrl.types import Client, Policy
+from fedrl.types import Client, Policy, Trajectory
 
 MOST_OPEN = 256  # simulators one process keeps open; beyond that the one used longest ago is closed
 

@@ -7,11 +7,11 @@ import jax
 
 from fedrl.environments.protocol import Environment, Host
 from fedrl.keys import Key
-from fedrl.rollouts.episodes import Trajectory, sampler
+from fedrl.rollouts.episodes import sampler
 from fedrl.rollouts.shared import SharedState, meeting
 from fedrl.rollouts.shared_host import host_meeting
 from fedrl.trees import Tree
-from fedrl.types import Client, Policy
+from fedrl.types import Client, Policy, Trajectory
 
 
 class Contact(NamedTuple):

@@ -13,10 +13,9 @@ from jax import Array
 from fedrl import keys, trees
 from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
-from fedrl.rollouts.episodes import Trajectory
 from fedrl.rollouts.traced import drawn
 from fedrl.trees import Tree
-from fedrl.types import Client, Policy
+from fedrl.types import Client, Policy, Trajectory
 
 SharedState = Any  # states of the world, [copies, ...]
 

@@ -16,11 +16,10 @@ from fedrl import keys
 from fedrl.environments.errors import check_parameters
 from fedrl.environments.protocol import Host, element
 from fedrl.keys import Key
-from fedrl.rollouts.episodes import Trajectory
 from fedrl.rollouts.host import act_of, opened
 from fedrl.rollouts.shared import Meeting
 from fedrl.trees import Tree
-from fedrl.types import Client, Policy
+from fedrl.types import Client, Policy, Trajectory
 
 _purposes = itertools.count(1)
 

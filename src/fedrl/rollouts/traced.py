@@ -10,9 +10,8 @@ from jax import Array
 from fedrl import keys, trees
 from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
-from fedrl.rollouts.episodes import Trajectory
 from fedrl.trees import Tree
-from fedrl.types import Policy
+from fedrl.types import Policy, Trajectory
 
 
 def drawn(noise: Callable, key: Key, horizon: int, batch: int, hold: int = 1) -> Any:

@@ -8,12 +8,11 @@ from jax import Array
 from fedrl import trees
 from fedrl.arguments import checked
 from fedrl.federations.federation import Federation
-from fedrl.learners.learner import Learner
 from fedrl.selection.candidates import Report, two_phase
 from fedrl.selection.numbering import Names
 from fedrl.selection.selection import BuildSelection
 from fedrl.trees import Tree
-from fedrl.types import Client
+from fedrl.types import Client, Learner
 
 
 @checked

@@ -17,13 +17,12 @@ from fedrl.arguments import checked_only
 from fedrl.channels.plain import plain
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.learners.learner import Learner, Model
 from fedrl.records.rows import MOST_CLIENTS
 from fedrl.selection.numbering import Names, secret
 from fedrl.selection.participation import cohort, draw_subset
 from fedrl.selection.selection import BuildSelection, Selection
 from fedrl.trees import Tree
-from fedrl.types import Client, Cohort, Exchange, LocalUpdate, Metrics
+from fedrl.types import Client, Cohort, Exchange, Learner, LocalUpdate, Metrics, Mode, Model
 
 Report = Callable[
     [Tree, Client, Names], Tree
@@ -118,8 +117,8 @@ def two_phase(
                 estimate=lambda local, trajectory, client, key: ((), local),
                 apply=lambda local, direction, client: local,
                 finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
-                max_steps=0,
-                batched=False,
+                local_steps=0,
+                mode=Mode.COMPILED_IN_TURN,
             ),
             combine=stack,
             receive=receive,

@@ -11,14 +11,13 @@ from fedrl.arguments import checked
 from fedrl.environments.protocol import Box, Space
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.learners.learner import Learner
 from fedrl.selection.candidates import Report, chosen, draws, two_phase
 from fedrl.selection.numbering import Names, number, rounded, secret
 from fedrl.selection.participation import cohort
 from fedrl.selection.selection import BuildSelection, Selection
 from fedrl.selection.tabular import advantages, at, averaged, chances, tabular, total, values, visits
 from fedrl.trees import Tree
-from fedrl.types import Client, Cohort, Metrics
+from fedrl.types import Client, Cohort, Learner, Metrics
 
 MAX_DIMENSIONS = 300  # of a state
 NEW, FAILED = -1, -2  # ages of clients without a report: never asked, or asked in vain

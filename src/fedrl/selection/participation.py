@@ -10,9 +10,8 @@ from fedrl import keys
 from fedrl.arguments import at_least, checked
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.learners.learner import Learner
 from fedrl.selection.selection import BuildSelection, Selection
-from fedrl.types import Cohort
+from fedrl.types import Cohort, Learner
 
 
 @checked

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple
 
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.learners.learner import Learner
-from fedrl.types import Client, Cohort, Exchange, Metrics
+from fedrl.types import Client, Cohort, Exchange, Learner, Metrics
 
 Choose = Callable[[Any, Key], Cohort]  # (server, key)
 

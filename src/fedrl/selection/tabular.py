@@ -11,8 +11,8 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.sparse.linalg import bicgstab
 
-from fedrl.rollouts.episodes import Trajectory
 from fedrl.selection.numbering import Names, cells, find, names, number
+from fedrl.types import Trajectory
 
 TOLERANCE = 1e-7  # of the residual, relative
 MOST_ITERATIONS = 200  # each of two products with P; sampled paths want 20 to 100

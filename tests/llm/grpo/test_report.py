@@ -11,7 +11,6 @@ from support.tiny_agents import WORLD_OF_COLOURS, Tiny
 
 from fedrl import keys
 from fedrl.core.client import learn
-from fedrl.learners.learner import Model
 from fedrl.llm.decoding import Decision
 from fedrl.llm.episodes import Episode, Turn
 from fedrl.llm.grpo.loss import grpo_loss
@@ -19,7 +18,7 @@ from fedrl.llm.grpo.report import LEARNT, PLAYED, numbers, of_decisions, of_epis
 from fedrl.llm.grpo.update import Grpo, reward_of
 from fedrl.llm.learner import grpo
 from fedrl.llm.tasks import federation
-from fedrl.types import Client
+from fedrl.types import Client, Model
 
 torch.set_num_threads(1)
 SPEC = Tiny()

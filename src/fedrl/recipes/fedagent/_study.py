@@ -14,12 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from fedrl.algorithms.fedavg import fedavg
-from fedrl.algorithms.federated import Method, training, with_training
 from fedrl.cache_folder import cache_folder
 from fedrl.core.round import averaged
 from fedrl.engines.processes import processes
 from fedrl.experiments.recipe import Arm, RecipeError
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.recipes.fedagent._config import Config
 from fedrl.selection.participation import everyone, uniform
 from fedrl.types import Algorithm, Cohort, Metrics
@@ -136,6 +135,6 @@ def _by_client(method: Method) -> Method:
 
     def build(federation: Federation) -> Algorithm:
         algorithm = method(federation)
-        return with_training(algorithm, training(algorithm)._replace(report=report))
+        return algorithm.with_training(algorithm.training._replace(report=report))
 
     return build

@@ -9,13 +9,13 @@ import jax.numpy as jnp
 
 from fedrl import keys
 from fedrl.algorithms.fed_q_learning import fed_q_learning
-from fedrl.algorithms.federated import Method
 from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.environments.protocol import Environment
 from fedrl.environments.tabular import finite, grid_world, synthetic
 from fedrl.environments.tabular.finite import MDP
 from fedrl.environments.tabular.random_mdp import World
 from fedrl.experiments.recipe import RecipeError
+from fedrl.federations.federation import Method
 
 FEDPG = ("S-FedPG", "RS-FedPG", "b-RS-FedPG")
 FED_Q = "Fed-Q-learning"

@@ -13,7 +13,6 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from fedrl.algorithms.fedavg import pavg
-from fedrl.algorithms.federated import Method
 from fedrl.algorithms.fedhapg_m import fedhapg_m
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.algorithms.momentum_anchor import theorem_batch
@@ -22,7 +21,7 @@ from fedrl.environments.control import cart_pole
 from fedrl.environments.protocol import Environment, Host
 from fedrl.evaluation import sampled_return
 from fedrl.experiments.recipe import Arm, Outcome, RecipeError
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.plots import style
 from fedrl.policies.mlp import mlp
 from fedrl.records import log

@@ -5,9 +5,8 @@ from functools import partial
 from typing import Literal
 
 from fedrl.algorithms.fedavg import fedavg
-from fedrl.algorithms.federated import Method
 from fedrl.experiments.recipe import RecipeError
-from fedrl.learners.learner import BuildLearner
+from fedrl.federations.federation import Method
 from fedrl.learners.optimizers import decaying, dropping, sgd
 from fedrl.learners.ppo import ppo
 from fedrl.learners.surrogates import adaptive_kl
@@ -15,6 +14,7 @@ from fedrl.policies.mlp import gaussian_mlp
 from fedrl.selection.by_loss import gradient_norm, power_of_choice
 from fedrl.selection.candidates import uniform_of
 from fedrl.selection.fedpohcs import fedpohcs
+from fedrl.types import BuildLearner
 
 FEDPOHCS, ONE_PHASE, FEDAVG = "FedPOHCS", "FedPOHCS, one phase", "FedAvg"
 POWER, GRADIENT = "Power-of-Choice", "GradientNorm"

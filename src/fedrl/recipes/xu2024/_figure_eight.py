@@ -13,7 +13,6 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from fedrl.algorithms.federated import Method
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.channels.graphs import SIXTEEN_LINKS, THIRTEEN_LINKS
 from fedrl.engines.engine import Engine
@@ -22,10 +21,9 @@ from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments.traffic import figure_eight
 from fedrl.evaluation import sampled_return
 from fedrl.experiments.recipe import Arm, Outcome, RecipeError
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.learners.decay import constant as undecayed
 from fedrl.learners.decay import exponential
-from fedrl.learners.learner import BuildLearner
 from fedrl.learners.local_step_counts import StepCounts, given
 from fedrl.learners.optimizers import constant
 from fedrl.learners.ppo import ppo
@@ -33,6 +31,7 @@ from fedrl.policies.mlp import gaussian_mlp
 from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _references as references
 from fedrl.theory.utility import Row
+from fedrl.types import BuildLearner
 
 GRAPHS = {0: None, 13: THIRTEEN_LINKS, 16: SIXTEEN_LINKS}
 AGENTS, GAMMA, SPEED = 7, 0.9, 20.0  # m/s that earn 1

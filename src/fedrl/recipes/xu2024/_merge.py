@@ -17,10 +17,10 @@ from fedrl.channels.graphs import path as in_a_row
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.evaluation import sampled_return
 from fedrl.experiments.recipe import Arm, Claim, Outcome, RecipeError
-from fedrl.learners.learner import BuildLearner
 from fedrl.policies.mlp import gaussian_mlp
 from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _references as references
+from fedrl.types import BuildLearner
 
 AGENTS, GAMMA, SPEED = 5, 0.9, 25.0  # m/s that earn 1
 PAPER_SETTINGS = {"epochs": 500, "repetitions": 5, "test_every": 10}

@@ -19,15 +19,13 @@ from fedrl.experiments.recipe import Outcome
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
 from fedrl.learners.actor_critic_records import Memory, Theta
-from fedrl.learners.learner import Learner
 from fedrl.policies.filtered import Filters
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024._figure_eight import Config
 from fedrl.records import snapshots
-from fedrl.rollouts.episodes import Trajectory
 from fedrl.theory.utility import TABLE_IV
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Client, Exchange, Server
+from fedrl.types import Algorithm, Client, Exchange, Learner, Server, Trajectory
 
 
 def parameters(algorithm: Algorithm, state: State) -> Tree:
@@ -50,7 +48,7 @@ def _collecting(train: Exchange) -> Callable[[Server, Client, Tree, Key], Trajec
     @jax.jit
     def collect(server: Server, everyone: Client, shared_state: Tree, key: Key) -> Trajectory:
         local = jax.vmap(lambda client: train.local.start(train.send(server, client.id), client, key))(everyone)
-        return train.local.sample(local, everyone, shared_state, key)[0]
+        return train.local.shared_sample(local, everyone, shared_state, key)[0]
 
     return collect
 

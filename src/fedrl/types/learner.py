@@ -1,16 +1,26 @@
 """What a federated method needs to know of a local learner: its parameters, its local update, what a client keeps."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import jax
 from jax import Array
 
 from fedrl import trees
 from fedrl.trees import Tree
-from fedrl.types import Client, Cohort, LocalUpdate, Policy
-
-Rule = Callable[[Tree, Cohort], Tree]  # (stack of uploads, cohort) -> aggregate
+from fedrl.types.clients import Client, Cohort
+from fedrl.types.exchange import (
+    Combine,
+    InitMemory,
+    InitSharedState,
+    ParametersOf,
+    no_memory,
+    no_shared_state,
+    theta_itself,
+)
+from fedrl.types.local_update import LocalUpdate
+from fedrl.types.policy import AnyPolicy, InitParameters
+from fedrl.types.trajectory import Trajectory
 
 
 class Model(NamedTuple):
@@ -24,7 +34,7 @@ class Model(NamedTuple):
 class Pooling(NamedTuple):
     """How the uploads of a learner's clients become the next theta. `rule` is the algorithm's: mean, median, yours."""
 
-    combine: Callable[[Tree, Cohort, Rule], Tree]  # (stack of uploads, cohort, rule) -> aggregate
+    combine: Callable[[Tree, Cohort, Combine], Tree]  # (stack of uploads, cohort, rule) -> aggregate
     add: Callable[[Tree, Tree, float], Tree]  # (theta, aggregate, server step) -> theta
     displacement: Callable[[Tree], Tree]  # (aggregate, or theta) -> the part of it that moves parameters (or is moved)
     moving: Callable[[Tree, Tree], Tree] = lambda aggregate, displacement: displacement  # -> `aggregate` with another
@@ -40,21 +50,40 @@ def add_displacement(theta: Tree, displacement: Tree, step: float) -> Tree:
 displacements = Pooling(lambda uploads, cohort, rule: rule(uploads, cohort), add_displacement, lambda moved: moved)
 
 
+class Recent(Protocol):
+    """The trajectory a client remembers, as the networks see it (filtered)."""
+
+    def __call__(self, theta: Tree, client: Client, /) -> Trajectory: ...
+
+
+class LogPi(Protocol):
+    """log pi(choice|obs), with observations as the networks see them."""
+
+    def __call__(self, theta: Tree, obs: Any, choice: Any, /) -> Array: ...
+
+
+class OfMemory(Protocol):
+    """A number, or an array [B, T], computed at theta from what a client remembers."""
+
+    def __call__(self, theta: Tree, client: Client, /) -> Array: ...
+
+
 class Learner(NamedTuple):
-    policy: Policy
-    init: Callable  # (key) -> theta: what is learnt together and travels
+    """A local learner. `recent`, `log_pi`, `advantages` and `loss` are for selections that look at clients first."""
+
+    policy: AnyPolicy
+    init: InitParameters  # theta: what is learnt jointly and travels
     local: LocalUpdate  # reads `theta` and `round` of its message (`Model`), uploads the displacement of theta
-    memory: Callable = lambda client_id, key: ()  # (client_id, key) -> what a client starts with
-    acts_with: Callable = lambda theta, client: theta  # (theta, client) -> the policy's parameters
-    recent: Callable | None = None  # (theta, client) -> Trajectory it remembers, as the networks see it (filtered);
-    #                                 for methods that look before choosing. The broadcast is then in `local.message`
-    log_pi: Callable | None = None  # (theta, obs as the networks see it, choice) -> log pi(choice|obs)
-    advantages: Callable | None = None  # (theta, client) -> [B, T] of the choices it remembers, estimated at theta
-    loss: Callable | None = None  # (theta, client) -> loss at theta on what it remembers; its gradient is the learner's
-    opening: tuple = ()  # local updates played by every client once, before the first round; they move no parameters
-    init_shared_state: Callable = (
-        lambda env_params, key: ()
-    )  # (world, key) -> the world clients meet in, as it is at the start
+    memory: InitMemory = no_memory
+    acts_with: ParametersOf = theta_itself
+    recent: Recent | None = None  # where given, the broadcast is in `local.message`
+    log_pi: LogPi | None = None
+    advantages: OfMemory | None = None  # [B, T] of the choices it remembers, estimated at theta
+    loss: OfMemory | None = None  # at theta; its gradient is the learner's
+    opening: tuple[
+        LocalUpdate, ...
+    ] = ()  # played by every client once, before the first round; they move no parameters
+    init_shared_state: InitSharedState = no_shared_state
     pooling: Pooling = displacements
 
 
@@ -63,9 +92,10 @@ BuildLearner = Callable[[Any], Learner]  # (environment)
 
 def within(local: LocalUpdate, inside: Callable[[Client], Client]) -> LocalUpdate:
     """`local` as part of something that keeps more of a client: it sees the client that `inside` gives."""
+    sample: Any = local.sample  # of one client or of all that share an environment
     return local._replace(
         start=lambda message, client, key: local.start(message, inside(client), key),
-        sample=lambda state, client, *rest: local.sample(state, inside(client), *rest),
+        sample=lambda state, client, *rest: sample(state, inside(client), *rest),
         estimate=lambda state, trajectory, client, key: local.estimate(state, trajectory, inside(client), key),
         apply=lambda state, direction, client: local.apply(state, direction, inside(client)),
         finish=lambda state, client: local.finish(state, inside(client)),
