@@ -11,6 +11,7 @@ from jax import Array
 from fedrl.aggregation.mean import stack
 from fedrl.arguments import at_least, checked
 from fedrl.channels.plain import plain
+from fedrl.environments import protocol
 from fedrl.environments.protocol import Environment, Host
 from fedrl.environments.tabular import finite, solvers
 from fedrl.federations.federation import Federation
@@ -140,7 +141,7 @@ def sampled_return(
         at_least(1, "leave it out for the environment's own limit", horizon=horizon)
 
     def build(algorithm: Algorithm, federation: Federation) -> Exchange:
-        environment = federation.environment
+        environment = protocol.stepwise(federation.environment)
         most = horizon or environment.max_episode_steps or (MOST_STEPS if isinstance(environment, Host) else 0)
         if not most:
             raise ValueError("this environment has no time limit; say how long to look: sampled_return(horizon=1000)")

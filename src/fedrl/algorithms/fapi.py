@@ -18,6 +18,7 @@ from fedrl.algorithms.server_rules import Phase, Receive, ServerRule, ServerStat
 from fedrl.arguments import checked
 from fedrl.channels.plain import plain
 from fedrl.core.client import all_steps
+from fedrl.environments import protocol
 from fedrl.environments.protocol import Environment, Host, finite_sizes
 from fedrl.environments.tabular import solvers
 from fedrl.federations.federation import Federation, Method
@@ -123,7 +124,7 @@ def fapi_with_federated_evaluation(
         return Learner(acting, acting.init, improve(environment))
 
     def rule(federation: Federation, learner: Learner) -> ServerRule:
-        evaluation = evaluate(federation.environment)
+        evaluation = evaluate(protocol.stepwise(federation.environment))
         return ServerRule(
             _putting("theta"),
             init=lambda theta, key: evaluation.init(keys.of(key, "value")),

@@ -11,6 +11,7 @@ from rich.progress import track
 
 from fedrl import keys
 from fedrl.cli import agents, output, play_traffic
+from fedrl.environments import protocol
 from fedrl.environments.control.cart_pole import SECONDS, CartPole
 from fedrl.environments.control.mountain_car import MountainCar
 from fedrl.environments.protocol import Environment, Host, Simulator
@@ -76,7 +77,7 @@ def meet(it: TrainedArm, client: int) -> tuple[Client, str]:
 
 def act(it: TrainedArm, client: Client, seed: int, steps: int | None) -> Episode:
     """One episode in the client's own environment, with the parameters this client acts with; of all in one they share."""
-    algorithm, environment = it.algorithm, it.arm.federation.environment
+    algorithm, environment = it.algorithm, protocol.stepwise(it.arm.federation.environment)
     if environment.agents and (episode := play_traffic.act(it, int(client.id), seed, steps)):
         return episode
     server = jax.tree.map(lambda x: x[0], it.state.server)

@@ -100,6 +100,23 @@ class Host(NamedTuple):
     native_actions: dict[str, Any] | None = None  # descriptions as in `spaces`, the same for every client
 
 
+class AnyEnvironment(Protocol):
+    """What a federation asks of its environment: `Environment`, `Host`, or `llm.tasks.TextEnvironment`."""
+
+    @property
+    def gamma(self) -> float: ...
+
+
+def stepwise(environment: AnyEnvironment) -> Environment | Host:
+    """`environment`, or a `TypeError` if its observations and actions are not arrays."""
+    if isinstance(environment, Environment | Host):
+        return environment
+    raise TypeError(
+        f"this needs an environment whose observations and actions are arrays, got a {type(environment).__name__}; "
+        "language agents train with fedrl.llm.learner.grpo and are evaluated with fedrl.llm.evaluation.held_out"
+    )
+
+
 def finite_sizes(environment: Environment | Host) -> tuple[int, int]:
     """How many observations and actions there are, or a `ValueError` where a table cannot hold them."""
     observations, actions = environment.observations, environment.actions

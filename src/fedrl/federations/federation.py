@@ -14,7 +14,7 @@ from fedrl import keys, trees
 from fedrl.arguments import checked_names
 from fedrl.environments.checks import warn_of_sizes
 from fedrl.environments.env_params import check_drawn, check_kind, refuse_uncalled
-from fedrl.environments.protocol import Environment, Host
+from fedrl.environments.protocol import AnyEnvironment, Environment, Host, stepwise
 from fedrl.environments.tabular import finite
 from fedrl.keys import Key
 from fedrl.trees import Tree
@@ -38,7 +38,7 @@ class Federation:
     `settings` are numbers the drawn worlds depend on; federations that differ only in them share one compiled program.
     """
 
-    environment: Environment | Host
+    environment: AnyEnvironment
     env_params: Tree | Callable[[Key, Array], Tree]
     clients: int | None = None
     weight: Array | None = None  # [count] q, need not be normalised; None: all alike
@@ -84,14 +84,14 @@ class Federation:
         check_kind(self.environment, env_params)
         if isinstance(env_params, finite.MDP):
             check_drawn(env_params)
-            finite.check_sizes(self.environment, env_params)
+            finite.check_sizes(stepwise(self.environment), env_params)
 
     def _check_stack(self) -> None:
         """Worlds given as arrays. Of finite MDPs these may be lists, and the clients' MDPs may come one by one."""
         if isinstance(self.env_params, finite.MDP) or _are_mdps(self.env_params):
             stack = finite.check(finite.as_stack(self.env_params))
             check_kind(self.environment, stack)
-            finite.check_sizes(self.environment, stack)
+            finite.check_sizes(stepwise(self.environment), stack)
             warn_of_sizes(np.asarray(stack.reward))
             object.__setattr__(self, "env_params", stack)
         elif self.env_params is not None:

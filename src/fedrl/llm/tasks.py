@@ -37,7 +37,7 @@ def federation(world: TextWorld, partition: Sequence[Sequence[int] | np.ndarray]
     lists = np.full((len(partition), counts.max()), -1, np.int32)
     for row, tasks in zip(lists, partition, strict=True):
         row[: len(tasks)] = tasks
-    return Federation(world, TaskList(lists, counts))  # type: ignore[arg-type]
+    return Federation(world, TaskList(lists, counts))
 
 
 def listed(world: TaskList) -> np.ndarray:

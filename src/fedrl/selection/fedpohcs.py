@@ -8,7 +8,7 @@ from jax import Array
 
 from fedrl import keys, trees
 from fedrl.arguments import checked
-from fedrl.environments.protocol import Box, Space
+from fedrl.environments.protocol import Box, Space, stepwise
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
 from fedrl.selection.candidates import Report, chosen, draws, two_phase
@@ -78,7 +78,7 @@ def fedpohcs(
         )
 
     def report(federation: Federation, learner: Learner) -> Report:
-        environment = federation.environment
+        environment = stepwise(federation.environment)
         _check_dimensions(environment.observations, max_dimensions)
         inside = environment.actions if clip else None
         return visited(
