@@ -14,8 +14,8 @@ import numpy as np
 from fedrl.arguments import checked
 
 
-class Why(IntEnum):
-    """Why a client did not count in an exchange. Metrics carry these numbers."""
+class FaultCode(IntEnum):
+    """FaultCode a client did not count in an exchange. Metrics carry these numbers."""
 
     FINE = 0
     NOT_FINITE = 1
@@ -30,17 +30,17 @@ class Why(IntEnum):
     NOT_ASKED = 10  # not a fault: it has had too many
 
 
-WORDS = {
-    Why.NOT_FINITE: "its upload is not finite",
-    Why.MEMORY: "its memory is not finite",
-    Why.STEPS: "it reports more environment steps than it can have taken, or fewer than none",
-    Why.NORM: "the norm of its upload is above the limit",
-    Why.IMPOSSIBLE: "it reports a return that is not possible",
-    Why.RAISED: "it raised an error",
-    Why.SHAPE: "it sent arrays of the wrong shape or dtype",
-    Why.DIED: "its worker died",
-    Why.LATE: "it did not answer by the deadline",
-    Why.NOT_ASKED: "it is not asked any more",
+DESCRIPTIONS = {
+    FaultCode.NOT_FINITE: "its upload is not finite",
+    FaultCode.MEMORY: "its memory is not finite",
+    FaultCode.STEPS: "it reports more environment steps than it can have taken, or fewer than none",
+    FaultCode.NORM: "the norm of its upload is above the limit",
+    FaultCode.IMPOSSIBLE: "it reports a return that is not possible",
+    FaultCode.RAISED: "it raised an error",
+    FaultCode.SHAPE: "it sent arrays of the wrong shape or dtype",
+    FaultCode.DIED: "its worker died",
+    FaultCode.LATE: "it did not answer by the deadline",
+    FaultCode.NOT_ASKED: "it is not asked any more",
 }
 
 
@@ -53,7 +53,7 @@ class Faults(NamedTuple):
     deadline: float | None = None
     largest_norm: float | None = None
 
-    def needed(self, asked: int) -> int:
+    def required(self, asked: int) -> int:
         """How many of the `asked` must count, or the run stops."""
         if not self.leaves_out:
             return asked
@@ -64,7 +64,7 @@ class Faults(NamedTuple):
 class ClientFault(NamedTuple):
     """How one client failed, as an engine tells it."""
 
-    why: Why
+    why: FaultCode
     error: Exception  # what to raise where faults stop the run
 
 

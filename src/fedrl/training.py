@@ -11,6 +11,7 @@ import jax
 
 from fedrl.arguments import at_least, checked
 from fedrl.core.round import State
+from fedrl.engines.absences import check_quorum
 from fedrl.engines.engine import Engine, Play
 from fedrl.engines.fused import fused
 from fedrl.engines.processes import processes
@@ -73,10 +74,10 @@ def train(
     what = partial(
         identity.of_run, method, federation, evaluation, seeds=played, eval_every=eval_every, engine=play.kind
     )
-    check = partial(left_out.check, rule, first_seed=seed, explain=play.explain)
+    check = partial(check_quorum, rule, first_seed=seed, explain=play.explain)
     journal = Journal(
         out, Ledger(algorithm, federation), partial(snapshot, algorithm) if snapshot else None, check,
-        partial(left_out.listed, first_seed=seed, explain=play.explain), warn,
+        partial(left_out.log_fields, first_seed=seed, explain=play.explain), warn,
     )  # fmt: skip
     with closing(play), _owned(out, what, warn), closing(journal):
         at = journal.begin(play, played, rounds, warn)

@@ -226,5 +226,5 @@ def test_numbers_of_numpy_are_taken_and_kept_as_pythons_own():
     faults = leave_out(quorum=np.int64(2), in_a_row=np.int64(2), deadline=np.float32(60), largest_norm=jnp.float32(2))
     assert faults[1:] == (2, 2, 60.0, 2.0)
     assert [type(value) for value in faults[1:]] == [int, int, float, float]
-    assert leave_out(quorum=np.float64(0.5)).needed(3) == 2
+    assert leave_out(quorum=np.float64(0.5)).required(3) == 2
     assert fedpohcs(3, 2, phases=np.int64(2)).arguments[1]["phases"] == 2

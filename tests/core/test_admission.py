@@ -6,7 +6,7 @@ import pytest
 
 from fedrl.core.admission import ExchangeResult, admit, ask
 from fedrl.core.client import WorkResult
-from fedrl.faults import Why, leave_out, stop
+from fedrl.faults import FaultCode, leave_out, stop
 from fedrl.types import Client, Cohort, LocalUpdate
 
 IDS = jnp.array([1, 4, 6])
@@ -39,21 +39,21 @@ def test_all_of_them():
 
 SIX = ((1.0, 2.0), (3.0, 4.0), (5.0, np.nan))
 CASES = {
-    "not finite": (result(SIX), LOCAL, stop(), Why.NOT_FINITE),
-    "infinite": (result(((1.0, 2.0), (3.0, 4.0), (-np.inf, 0.0))), LOCAL, stop(), Why.NOT_FINITE),
-    "memory": (result(memory={"v": jnp.array([0.0, 0.0, jnp.nan])}), LOCAL, stop(), Why.MEMORY),
-    "too many steps": (result(env_steps=(10, 10, 11)), LOCAL, stop(), Why.STEPS),
-    "fewer steps than none": (result(env_steps=(10, 10, -1)), LOCAL, stop(), Why.STEPS),
-    "norm": (result(), LOCAL, stop(largest_norm=7.0), Why.NORM),  # 5, 25 and 61 squared
+    "not finite": (result(SIX), LOCAL, stop(), FaultCode.NOT_FINITE),
+    "infinite": (result(((1.0, 2.0), (3.0, 4.0), (-np.inf, 0.0))), LOCAL, stop(), FaultCode.NOT_FINITE),
+    "memory": (result(memory={"v": jnp.array([0.0, 0.0, jnp.nan])}), LOCAL, stop(), FaultCode.MEMORY),
+    "too many steps": (result(env_steps=(10, 10, 11)), LOCAL, stop(), FaultCode.STEPS),
+    "fewer steps than none": (result(env_steps=(10, 10, -1)), LOCAL, stop(), FaultCode.STEPS),
+    "norm": (result(), LOCAL, stop(largest_norm=7.0), FaultCode.NORM),  # 5, 25 and 61 squared
     "norm of what moves": (
         result(), LOCAL._replace(moved=lambda upload: upload["w"][..., 1]),
-        stop(largest_norm=4.5), Why.NORM,
+        stop(largest_norm=4.5), FaultCode.NORM,
     ),
     "impossible": (
         result(), LOCAL._replace(possible=lambda upload, client: upload["w"][0] < 5.0),
-        stop(), Why.IMPOSSIBLE,
+        stop(), FaultCode.IMPOSSIBLE,
     ),
-    "told by the engine": (result(SIX, why=(0, 0, Why.LATE)), LOCAL, stop(), Why.LATE),
+    "told by the engine": (result(SIX, why=(0, 0, FaultCode.LATE)), LOCAL, stop(), FaultCode.LATE),
 }  # fmt: skip
 
 
@@ -81,7 +81,7 @@ def test_those_with_too_many_faults_are_not_asked():
     assert left.weight.tolist() == [0.0, 0.5, 0.5]
     assert ask(stop(), cohort(), counts).present.all()
     done = admit(leave_out(in_a_row=3), LOCAL, cohort(), left, result(), counts)
-    assert done.why.tolist() == [Why.NOT_ASKED, 0, 0]
+    assert done.why.tolist() == [FaultCode.NOT_ASKED, 0, 0]
     assert done.in_a_row.tolist() == [9, 3, 0, 0, 0, 0, 0, 0]
 
 
@@ -90,5 +90,5 @@ def test_those_with_too_many_faults_are_not_asked():
     [(1, 4, 1), (3, 4, 3), (9, 4, 4), (0.5, 4, 2), (0.51, 4, 3), (0.1, 30, 3), (1.0, 3, 3)],
 )
 def test_the_quorum(quorum, asked, needed):
-    assert leave_out(quorum=quorum).needed(asked) == needed
-    assert stop().needed(asked) == asked
+    assert leave_out(quorum=quorum).required(asked) == needed
+    assert stop().required(asked) == asked

@@ -22,7 +22,7 @@ from fedrl.engines.tasks import Task
 from fedrl.engines.worker import READY
 from fedrl.environments.errors import EnvironmentFailed
 from fedrl.evaluation import sampled_return
-from fedrl.faults import Why, leave_out, stop
+from fedrl.faults import FaultCode, leave_out, stop
 from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 
@@ -132,7 +132,7 @@ def test_a_worker_that_is_stopped_before_a_long_message():
         worker.knows.add(0)
         os.kill(worker.process.pid, signal.SIGSTOP)
         place.submit(0, Task(0, b"", "train", b"", b"", bytes(8_000_000)))
-        assert within(20, lambda: place.wait(1.0)) == [(0, Why.LATE)]
+        assert within(20, lambda: place.wait(1.0)) == [(0, FaultCode.LATE)]
         assert place.workers[0] is not worker
     finally:
         place.stop()

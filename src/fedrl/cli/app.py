@@ -123,11 +123,11 @@ def run(
     - fedrl run quickstart --engine processes --faults leave-out --quorum 0.5 --deadline 60
     """
     from fedrl.cli.engines import Choice
-    from fedrl.cli.faults import FaultChoice
     from fedrl.cli.run import Request, carry_out
+    from fedrl.experiments.fault_options import FaultOptions
 
     choice = Choice(engine, address, workers)
-    rule = FaultChoice(faults, quorum, deadline)
+    rule = FaultOptions(faults, quorum, deadline)
     return carry_out(Request(recipe, settings or [], seed, seeds, out, resume, paper, choice, rule), as_json=json)
 
 

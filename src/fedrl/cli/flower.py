@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import tomli_w
 
-from fedrl.cli.faults import FaultChoice
+from fedrl.experiments.fault_options import FaultOptions
 from fedrl.experiments.orders import Order
 from fedrl.experiments.recipe import RecipeError
 
@@ -32,7 +32,7 @@ APP = {
                     "serverapp": "fedrl.flower.server:app",
                     "clientapp": "fedrl.flower.node:app",
                 },
-                "config": {"order": "", "out": "", "resume": False, "patience": PATIENCE} | FaultChoice().plain(),
+                "config": {"order": "", "out": "", "resume": False, "patience": PATIENCE} | FaultOptions().config(),
             }
         }
     },
@@ -51,13 +51,13 @@ def play(
     *,
     resume: bool,
     patience: float = PATIENCE,
-    faults: FaultChoice = FaultChoice(),
+    faults: FaultOptions = FaultOptions(),
 ) -> bool:
     """The run, from handing it in to its end. Its files are where the SuperLink is, at `path`; whether that is here."""
     with tempfile.TemporaryDirectory() as scratch:
         link = _reached(address, Path(scratch))
         wanted = {"order": json.dumps(order.plain()), "out": str(path), "resume": resume, "patience": patience}
-        wanted |= faults.plain()
+        wanted |= faults.config()
         settings = Path(scratch) / "run.toml"
         settings.write_text(tomli_w.dumps(wanted))
         app = write_app(Path(scratch) / "fedrl")

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from fedrl.cli import engines, faults, flower, output
+from fedrl.cli import engines, flower, output
 from fedrl.cli.errors import STOPPED
-from fedrl.cli.faults import FaultChoice
 from fedrl.cli.recipes import duration
 from fedrl.experiments import experiment, find, orders
+from fedrl.experiments.fault_options import FaultOptions
 from fedrl.experiments.orders import Order
 from fedrl.experiments.outcomes import of_run
 from fedrl.experiments.recipe import Claim, Outcome, RecipeError
@@ -32,11 +32,11 @@ class Request(NamedTuple):
     resume: bool
     paper: bool
     engine: engines.Choice = engines.Choice()
-    faults: FaultChoice = FaultChoice()
+    faults: FaultOptions = FaultOptions()
 
 
 def carry_out(request: Request, *, as_json: bool) -> int:
-    order, engine, rule = decide(request), engines.engine(request.engine), faults.rule(request.faults)
+    order, engine, rule = decide(request), engines.engine(request.engine), request.faults.faults()
     arms = experiment.check(order, engine, rule)  # before there is a folder, so a bad setting leaves nothing behind
     path = place(request, order)
     console = output.screen(stderr=as_json)
@@ -134,11 +134,13 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def resume_command(
-    path: Path, engine: engines.Choice, order: Order | None = None, fault: FaultChoice = FaultChoice()
+    path: Path, engine: engines.Choice, order: Order | None = None, fault: FaultOptions = FaultOptions()
 ) -> str:
     """Where the run's files are on another machine (Flower's), nothing here says which run it is, so the command does."""
     named = _spelled_out(order) if order and not (path / "run.toml").exists() else []
-    return shlex.join(["fedrl", "run", *named, "--resume", "--out", str(path), *engine.options(), *fault.options()])
+    return shlex.join(
+        ["fedrl", "run", *named, "--resume", "--out", str(path), *engine.options(), *fault.command_line()]
+    )
 
 
 def _spelled_out(order: Order) -> list[str]:

@@ -13,7 +13,7 @@ from jax import Array
 
 from fedrl import trees
 from fedrl.core.client import WorkResult
-from fedrl.faults import Faults, Why
+from fedrl.faults import FaultCode, Faults
 from fedrl.trees import Tree
 from fedrl.types import Client, Cohort, LocalUpdate
 
@@ -24,14 +24,14 @@ class ExchangeResult(NamedTuple):
     clients: Client  # who was asked
     work: WorkResult
     shared_state: Tree  # the environment that clients share, where they do
-    why: Array  # [c] int32, what the engine itself noticed (`Why`)
+    why: Array  # [c] int32, what the engine itself noticed (`FaultCode`)
 
 
 class Admitted(NamedTuple):
     uploads: Tree  # zeros for those who do not count
     cohort: Cohort  # `present` says who counts; their weights sum to one
     env_steps: Array
-    why: Array  # [c] int32 (`Why`)
+    why: Array  # [c] int32 (`FaultCode`)
     in_a_row: Array  # [N] faults in a row of every client in this exchange
 
 
@@ -53,22 +53,22 @@ def admit(
     """Which of the answers count, and why the others do not. The first problem found is the one that is reported."""
     uploads, memory, env_steps, _ = result.work
     checks = [
-        (Why.NOT_FINITE, finite(uploads, asked.ids)),
-        (Why.MEMORY, finite(memory, asked.ids)),
-        (Why.STEPS, _steps(local, env_steps)),
+        (FaultCode.NOT_FINITE, finite(uploads, asked.ids)),
+        (FaultCode.MEMORY, finite(memory, asked.ids)),
+        (FaultCode.STEPS, _steps(local, env_steps)),
     ]
     if faults.largest_norm is not None:
         moved = local.moved(uploads) if local.moved else uploads
-        checks.append((Why.NORM, _squares(moved, asked.ids) <= faults.largest_norm**2))
+        checks.append((FaultCode.NORM, _squares(moved, asked.ids) <= faults.largest_norm**2))
     if local.possible is not None:
-        checks.append((Why.IMPOSSIBLE, jax.vmap(local.possible)(uploads, result.clients)))
+        checks.append((FaultCode.IMPOSSIBLE, jax.vmap(local.possible)(uploads, result.clients)))
     why = result.why
     for code, fine in checks:
         why = jnp.where((why == 0) & ~fine, jnp.int32(code), why)
     fine = why == 0
     before = in_a_row[asked.ids]
     counted = jnp.where(asked.present, jnp.where(fine, jnp.zeros_like(before), before + 1), before)
-    missing = jnp.where(drawn.present, jnp.int32(Why.NOT_ASKED), jnp.int32(0))
+    missing = jnp.where(drawn.present, jnp.int32(FaultCode.NOT_ASKED), jnp.int32(0))
     cohort = _among(asked, asked.present & fine)
     return Admitted(
         uploads=jax.tree.map(lambda x: jnp.where(_column(cohort.present, x), x, jnp.zeros_like(x)), uploads),

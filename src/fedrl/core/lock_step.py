@@ -16,7 +16,7 @@ from fedrl import keys, trees
 from fedrl.core.admission import ExchangeResult, all_finite
 from fedrl.core.client import WorkResult, apply, client_key, estimate, finish, message, start, step_key
 from fedrl.core.round import WorkRequest
-from fedrl.faults import Why
+from fedrl.faults import FaultCode
 from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Client, Exchange, Mode
@@ -70,7 +70,7 @@ def lock_step(exchange: Exchange, loops: CohortLoops) -> Callable[[WorkRequest],
         local, shared_state, sound = loops.repeat(update.local_steps, step, carry)
         slots = jnp.arange(cohort.ids.shape[0], dtype=jnp.int32)
         done = conclude((cohort, key), (local, clients, slots))
-        why = jnp.where(sound, jnp.int32(Why.FINE), jnp.int32(Why.NOT_FINITE))
+        why = jnp.where(sound, jnp.int32(FaultCode.FINE), jnp.int32(FaultCode.NOT_FINITE))
         return ExchangeResult(clients, done, shared_state, why)
 
     return work

@@ -14,7 +14,7 @@ from fedrl.core.client import WorkResult
 from fedrl.core.round import Executor, WorkRequest
 from fedrl.engines.fault_log import Tell
 from fedrl.environments.errors import EnvironmentFailed
-from fedrl.faults import ClientFault, Faults, Why
+from fedrl.faults import ClientFault, FaultCode, Faults
 from fedrl.types import Exchange
 
 Answers = dict[int, WorkResult | ClientFault]  # by slot: what the client's work came to, or how the client failed
@@ -72,7 +72,7 @@ def raised(error: Exception, client: int, exchange: str) -> ClientFault:
     """The fault of a client in whose work `error` came up."""
     if not isinstance(error, EnvironmentFailed):  # these name the client themselves
         error.add_note(f"client {client}, exchange {exchange!r}")
-    return ClientFault(Why.RAISED, error)
+    return ClientFault(FaultCode.RAISED, error)
 
 
 def _fitting(exchange: str, client: int, answer: WorkResult, expected: WorkResult) -> WorkResult | ClientFault:
@@ -90,7 +90,7 @@ def _fitting(exchange: str, client: int, answer: WorkResult, expected: WorkResul
 
 def _misshapen(exchange: str, client: int, came: str, wanted: str) -> ClientFault:
     text = f"client {client}, exchange {exchange!r}: sent {came}, expected {wanted}; it must run the server's code"
-    return ClientFault(Why.SHAPE, EnvironmentFailed(text))
+    return ClientFault(FaultCode.SHAPE, EnvironmentFailed(text))
 
 
 def _stack(*leaves: Any) -> Any:

@@ -13,12 +13,12 @@ from fedrl import keys
 from fedrl.core import shapes
 from fedrl.core.admission import ExchangeResult
 from fedrl.core.round import Executor, Player, State, WorkRequest, play, server_half
+from fedrl.engines.absences import check_quorum
 from fedrl.engines.engine import Engine, Play, unmeasured
 from fedrl.engines.fault_log import FaultLog, Tell
 from fedrl.engines.lock_step_executor import lock_step_executors
 from fedrl.faults import STOP, Faults
 from fedrl.federations.federation import Federation
-from fedrl.records.left_out import check
 from fedrl.trees import stacked, unstacked
 from fedrl.types import Algorithm, Exchange, Metrics
 
@@ -90,7 +90,7 @@ class _Run:
     def _inspect(self, metrics: list[Metrics]) -> None:
         """At once, so that nobody works on in a round that must not count."""
         log = self.fault_log
-        check(self.faults, log.round, stacked(metrics), log.first_seed, log.explain)
+        check_quorum(self.faults, log.round, stacked(metrics), log.first_seed, log.explain)
 
     def init(self, seeds: Sequence[int]) -> tuple[State, Metrics]:
         self.fault_log.first_seed, self.fault_log.round = seeds[0], 0

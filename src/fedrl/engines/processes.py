@@ -20,7 +20,7 @@ from fedrl.engines.tasks import Task
 from fedrl.engines.worker import FORGOT, GOING, HELD, READY, settings
 from fedrl.engines.worker_pool import worker_pool
 from fedrl.engines.worker_process import PATIENCE, Heard, WorkerProcess
-from fedrl.faults import Why
+from fedrl.faults import FaultCode
 
 FAILED_STARTS = 5  # in a row, and we stop trying
 LOOK = 1.0  # seconds between looks at whether the processes live, should a connection not say so
@@ -59,8 +59,8 @@ class Processes:
             self._replace(worker)
         self.workers[worker].take(task)
 
-    def wait(self, deadline: float | None) -> list[tuple[int, bytes | Why]]:
-        answers: list[tuple[int, bytes | Why]] = []
+    def wait(self, deadline: float | None) -> list[tuple[int, bytes | FaultCode]]:
+        answers: list[tuple[int, bytes | FaultCode]] = []
         while not answers:
             for process, word in self._words(min(LOOK, deadline or LOOK)):
                 if process in self.workers:  # not one that has been replaced
@@ -73,7 +73,7 @@ class Processes:
                         self.workers[worker].take(task)
                 elif process.task and process.clock.late(deadline):
                     self._replace(worker)
-                    answers.append((worker, Why.LATE))
+                    answers.append((worker, FaultCode.LATE))
         return answers
 
     def _words(self, seconds: float) -> list[Heard]:
@@ -88,13 +88,13 @@ class Processes:
                 process.hang_up()  # should its connection not say so: its last words and its end will be heard
         return words
 
-    def _hear(self, worker: int, process: WorkerProcess, word: bytes | None) -> list[tuple[int, bytes | Why]]:
+    def _hear(self, worker: int, process: WorkerProcess, word: bytes | None) -> list[tuple[int, bytes | FaultCode]]:
         """Its answer; nothing yet if it only says that it is ready or compiling; DIED if it died over its task."""
         task = process.task
         if word is None:
             self._replace(worker)
             if process.ready:
-                return [(worker, Why.DIED)] if task else []
+                return [(worker, FaultCode.DIED)] if task else []
             self._count_failed_start(process)
             if task:
                 self.workers[worker].take(task)

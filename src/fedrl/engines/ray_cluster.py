@@ -21,7 +21,7 @@ from fedrl.engines.ray_closed import NEXT_MOVE, loopback, prepare_token
 from fedrl.engines.tasks import Task
 from fedrl.engines.worker import Worker, settings
 from fedrl.engines.worker_pool import worker_pool
-from fedrl.faults import Why
+from fedrl.faults import FaultCode
 
 PLACED = 120.0  # seconds the cluster has to find room for the workers
 LOOKING = "looking"  # the thread of an actor that is asked about the other
@@ -117,7 +117,7 @@ class Actors:
             self.common = common, self.ray.put(np.frombuffer(common, np.uint8))
         return self.common[1]
 
-    def wait(self, deadline: float | None) -> list[tuple[int, bytes | np.ndarray | Why]]:
+    def wait(self, deadline: float | None) -> list[tuple[int, bytes | np.ndarray | FaultCode]]:
         while True:
             done, _ = self.ray.wait(list(self.busy), num_returns=1, timeout=deadline and min(LOOK, deadline))
             if done:
@@ -125,19 +125,19 @@ class Actors:
             if late := [answer for answer, worker in self.busy.items() if deadline and self._late(worker, deadline)]:
                 return [self._given_up(answer) for answer in late]
 
-    def _answer(self, answer: Any) -> tuple[int, np.ndarray | Why]:
+    def _answer(self, answer: Any) -> tuple[int, np.ndarray | FaultCode]:
         worker = self.busy.pop(answer)
         try:
             return worker, self.ray.get(answer)
         except self.deaths:
             self._replace(worker)
-            return worker, Why.DIED
+            return worker, FaultCode.DIED
 
-    def _given_up(self, answer: Any) -> tuple[int, Why]:
+    def _given_up(self, answer: Any) -> tuple[int, FaultCode]:
         worker = self.busy.pop(answer)
         self._end_process(worker)
         self._replace(worker)
-        return worker, Why.LATE
+        return worker, FaultCode.LATE
 
     def _late(self, worker: int, deadline: float) -> bool:
         """What it says itself; one that does not say anything is stopped, unless it has not started yet."""

@@ -22,7 +22,7 @@ from fedrl.engines.fault_log import Tell
 from fedrl.engines.placement import settled
 from fedrl.engines.tasks import Task, WorkItem, code_of, tasks
 from fedrl.environments.errors import EnvironmentFailed, TrainingDiverged
-from fedrl.faults import ClientFault, Faults, Why
+from fedrl.faults import ClientFault, FaultCode, Faults
 from fedrl.types import Exchange
 
 KINDS = {kind.__name__: kind for kind in (EnvironmentFailed, TrainingDiverged)}
@@ -44,7 +44,7 @@ class WorkerPool(Protocol):
         """Give an idle worker something to do."""
         ...
 
-    def wait(self, deadline: float | None) -> Sequence[tuple[int, bytes | np.ndarray | Why]]:
+    def wait(self, deadline: float | None) -> Sequence[tuple[int, bytes | np.ndarray | FaultCode]]:
         """Block until somebody is done: (worker, its answer), or (worker, DIED or LATE). Whoever holds that number then is
         new. LATE is a worker whose task has taken more than `deadline` seconds, or that cannot say how long it took.
         """
@@ -146,9 +146,9 @@ def _carry_out(
         while working:
             for worker, answer in pool.wait(faults.deadline):
                 items = working.pop(worker)
-                if answer is Why.LATE:
+                if answer is FaultCode.LATE:
                     done |= {item: (_late(item, exchange, faults.deadline), None) for item in items}
-                elif answer is Why.DIED:
+                elif answer is FaultCode.DIED:
                     deaths.update(items)
                     lost = [item for item in items if deaths[item] >= MOST_DEATHS]
                     done |= {item: (_died(item), None) for item in lost}
@@ -174,7 +174,7 @@ def _read(items: list[WorkItem], answer: Any, warn: Callable[[str], None]) -> di
     for i, item in enumerate(items):
         if report := faults.get(str(i)):
             kind = KINDS.get(report.get("kind", ""), RuntimeError)
-            read[item] = ClientFault(Why.RAISED, kind(report["error"])), None
+            read[item] = ClientFault(FaultCode.RAISED, kind(report["error"])), None
         else:
             read[item], leaves = (leaves[:size], seconds[i]), leaves[size:]
     return read
@@ -182,7 +182,7 @@ def _read(items: list[WorkItem], answer: Any, warn: Callable[[str], None]) -> di
 
 def _late(item: WorkItem, exchange: str, deadline: float | None) -> ClientFault:
     return ClientFault(
-        Why.LATE,
+        FaultCode.LATE,
         EnvironmentFailed(
             f"client {item.client}, exchange {exchange!r}: no answer within the deadline of {deadline:g} s; look for a "
             "step that hangs, allow more time, or leave such clients out: faults=leave_out(deadline=…)"
@@ -192,7 +192,7 @@ def _late(item: WorkItem, exchange: str, deadline: float | None) -> ClientFault:
 
 def _died(item: WorkItem) -> ClientFault:
     return ClientFault(
-        Why.DIED,
+        FaultCode.DIED,
         RuntimeError(
             f"{MOST_DEATHS} workers in a row died at the work of client {item.client}; if memory ran out, use fewer "
             "workers or a smaller batch; to see its environment crash, train with engine=one_at_a_time()"

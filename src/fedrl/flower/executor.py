@@ -21,7 +21,7 @@ from fedrl.engines.collecting import Answers, collected, slots_asked
 from fedrl.engines.driver import ClientExecutor
 from fedrl.engines.fault_log import Tell
 from fedrl.engines.worker_pool import MOST_DEATHS
-from fedrl.faults import ClientFault, Faults, Why
+from fedrl.faults import ClientFault, FaultCode, Faults
 from fedrl.flower.faults import CANNOT, by_slot, cannot, checked, lost_thrice, overdue
 from fedrl.flower.messages import about, arrays, clients_of, looked_at, named
 from fedrl.types import Exchange
@@ -143,7 +143,7 @@ class Organisations:
             f"for {self.patience:.0f} s no node served client {clients[0]} ({len(clients)} of the cohort have none; served "
             f"are {', '.join(there)}); start its SuperNode (again), then go on with --resume"
         )
-        return ClientFault(Why.LATE, RuntimeError(text))
+        return ClientFault(FaultCode.LATE, RuntimeError(text))
 
 
 def flower_executor(nodes: Organisations, words: dict[str, str], faults: Faults, tell: Tell) -> ClientExecutor:

@@ -12,7 +12,7 @@ from flwr.app import ConfigRecord, Error, RecordDict
 from fedrl.engines.collecting import Answers
 from fedrl.engines.worker_pool import KINDS, MOST_DEATHS
 from fedrl.environments.errors import EnvironmentFailed
-from fedrl.faults import ClientFault, Why
+from fedrl.faults import ClientFault, FaultCode
 from fedrl.flower.messages import tree
 from fedrl.trees import Tree, row
 
@@ -36,14 +36,14 @@ def by_slot(slots: list[int], came: RecordDict | ClientFault, one: Tree) -> Answ
     words = came.config_records.get("faults")
     reports = json.loads(str(words["slots"])) if words else []
     found: Answers = {
-        slot: ClientFault(Why.RAISED, KINDS.get(kind, RuntimeError)(error)) for slot, kind, error in reports
+        slot: ClientFault(FaultCode.RAISED, KINDS.get(kind, RuntimeError)(error)) for slot, kind, error in reports
     }
     good = [slot for slot in slots if slot not in found]
     like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(good), *x.shape), x.dtype), one)
     try:
         stack = tree(came.array_records["answer"], "done", like) if good else ()
     except (ValueError, KeyError) as error:
-        return found | dict.fromkeys(good, ClientFault(Why.SHAPE, EnvironmentFailed(str(error))))
+        return found | dict.fromkeys(good, ClientFault(FaultCode.SHAPE, EnvironmentFailed(str(error))))
     return found | {slot: row(stack, i) for i, slot in enumerate(good)}
 
 
@@ -52,12 +52,12 @@ def lost_thrice(client: int, error: Error) -> ClientFault:
         f"the node of client {client} was lost {MOST_DEATHS} times in a row at this client's work "
         f"(the last time: {error.reason}); its own log may say why"
     )
-    return ClientFault(Why.DIED, RuntimeError(text))
+    return ClientFault(FaultCode.DIED, RuntimeError(text))
 
 
 def cannot(node: int, error: Error) -> ClientFault:
     text = f"node {node} {CANNOT[error.code]}: {error.reason}; its own log says more"
-    return ClientFault(Why.RAISED, RuntimeError(text))
+    return ClientFault(FaultCode.RAISED, RuntimeError(text))
 
 
 def overdue(client: int, node: int, deadline: float) -> ClientFault:
@@ -65,7 +65,7 @@ def overdue(client: int, node: int, deadline: float) -> ClientFault:
         f"client {client}: node {node} did not answer within the deadline of {deadline:g} s a client; "
         "allow more time, or leave such clients out: --faults leave-out"
     )
-    return ClientFault(Why.LATE, EnvironmentFailed(text))
+    return ClientFault(FaultCode.LATE, EnvironmentFailed(text))
 
 
 def checked(content: RecordDict, node: int) -> RecordDict | ClientFault:
@@ -74,4 +74,4 @@ def checked(content: RecordDict, node: int) -> RecordDict | ClientFault:
         return content
     fault = content.config_records["fault"]
     kind = KINDS.get(str(fault["kind"]), RuntimeError)
-    return ClientFault(Why.RAISED, kind(f"node {node}: {fault['error']!s}"))
+    return ClientFault(FaultCode.RAISED, kind(f"node {node}: {fault['error']!s}"))

@@ -12,12 +12,11 @@ from typing import Any
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedrl.cli import faults
 from fedrl.core import lock_step
 from fedrl.engines import cache
 from fedrl.engines.driver import driven
 from fedrl.engines.engine import Engine, Play
-from fedrl.experiments import experiment, orders
+from fedrl.experiments import experiment, fault_options, orders
 from fedrl.experiments.recipe import RecipeError
 from fedrl.faults import STOP, Faults
 from fedrl.federations.federation import Federation
@@ -48,7 +47,7 @@ def main(grid: Grid, context: Context) -> None:
         )
 
     with folders.claim(Path(str(asked["out"])), order.plain(), bool(asked["resume"])) as folder:
-        rule = faults.rule(faults.of_config(asked))
+        rule = fault_options.from_config(asked).faults()
         experiment.run(
             order, folder, of_arm=lambda arm: flower(nodes, plain, arm), callback=callback, warn=say, faults=rule
         )

@@ -12,18 +12,18 @@ import numpy as np
 
 from fedrl import trees
 from fedrl.core import shapes
-from fedrl.faults import Why
+from fedrl.engines.absences import ASKABLE, CODES, IDS, absences
+from fedrl.faults import FaultCode
 from fedrl.federations.federation import Federation
-from fedrl.records import left_out
 from fedrl.types import Algorithm, Exchange, Metrics
 
 MOST_CLIENTS = 256  # up to this many, the log keeps every client's return
 COUNTS = (
     "/answered",
     "/env_steps",
-    left_out.IDS,
-    left_out.CODES,
-    left_out.ASKABLE,
+    IDS,
+    CODES,
+    ASKABLE,
 )  # metrics of every exchange that are no part of a row
 
 Row = dict[str, Any]
@@ -64,7 +64,7 @@ class Ledger:
             if f"{name}/messages" in metrics:
                 self.totals["bytes_peer"] += round_up(self.between * np.mean(metrics[f"{name}/messages"]))
         row |= self.totals
-        self.faults += sum(one.why != Why.NOT_ASKED for one in left_out.absent(metrics))
+        self.faults += sum(one.code != FaultCode.NOT_ASKED for one in absences(metrics))
         if self.faults:
             row["faults"] = self.faults
         for name, value in metrics.items():
