@@ -12,8 +12,8 @@ import fedrl
 from fedrl.algorithms import alone, fapi, fapi_networks, fed_q_learning, fedavg, fedhapg_m, fedsvrpg_m, fmarl
 from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
-from fedrl.argument_fits import FACTORIES
 from fedrl.arguments import checked
+from fedrl.arguments.fits import FACTORIES
 from fedrl.core.client import all_steps
 from fedrl.environments.tabular.finite import MDP
 from fedrl.faults import leave_out

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fedrl.argument_errors import usage
-from fedrl.argument_fits import is_factory
+from fedrl.arguments.fits import is_factory
+from fedrl.arguments.messages import usage
 from fedrl.environments.checks import warn_of_sizes
 from fedrl.environments.tabular import finite
 

@@ -11,8 +11,18 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 from jax import Array
 
-from fedrl.argument_fits import FACTORIES, as_callable, fits, has_members, is_factory, parts, result, taken, would_build
-from fedrl.argument_names import AROUND, ELSEWHERE, ENGINES, EXAMPLES, FUNCTIONS, KINDS, OTHER_NAMES
+from fedrl.arguments.fits import (
+    FACTORIES,
+    as_callable,
+    fits,
+    has_members,
+    is_factory,
+    parts,
+    result,
+    taken,
+    would_build,
+)
+from fedrl.arguments.names import AROUND, ELSEWHERE, ENGINES, EXAMPLES, FUNCTIONS, KINDS, OTHER_NAMES
 
 WORDS = {
     **{int: "a whole number", float: "a number", bool: "True or False"},

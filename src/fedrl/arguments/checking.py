@@ -1,8 +1,7 @@
-"""Arguments, checked where they are given: a mistake is answered in a sentence before anything compiles.
+"""Decorators that check arguments against a signature, and checks of ranges.
 
 `@checked` goes on functions that build things (learners, methods, engines, federations), `@checked_class` on records of
-settings. They compare what came with the signature (`argument_fits.py`); `at_least` and `above` check ranges. The
-sentences are in `argument_errors.py`.
+settings; `at_least`, `above`, `at_most` and `below` check ranges.
 """
 
 import inspect
@@ -11,8 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from fedrl import argument_errors as errors
-from fedrl.argument_fits import FACTORIES, fits
+from fedrl.arguments import messages
+from fedrl.arguments.fits import FACTORIES, fits
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -86,28 +85,28 @@ def at_least(low: float, hint: str = "", /, **values: float) -> None:
     """Refuse values below `low`, infinite ones and NaN: `at_least(1, horizon=horizon)`."""
     for name, value in values.items():
         if not low <= value < math.inf:
-            raise ValueError(errors.out_of_range(name, value, f"at least {low:g}", hint))
+            raise ValueError(messages.out_of_range(name, value, f"at least {low:g}", hint))
 
 
 def above(low: float, hint: str = "", /, **values: float) -> None:
     """Refuse values that are not larger than `low`, infinite ones and NaN: `above(0, eta=eta)`."""
     for name, value in values.items():
         if not low < value < math.inf:
-            raise ValueError(errors.out_of_range(name, value, f"larger than {low:g}", hint))
+            raise ValueError(messages.out_of_range(name, value, f"larger than {low:g}", hint))
 
 
 def at_most(high: float, hint: str = "", /, **values: float) -> None:
     """Refuse values above `high`, infinite ones and NaN: `at_most(1, share=share)`."""
     for name, value in values.items():
         if not -math.inf < value <= high:
-            raise ValueError(errors.out_of_range(name, value, f"at most {high:g}", hint))
+            raise ValueError(messages.out_of_range(name, value, f"at most {high:g}", hint))
 
 
 def below(high: float, hint: str = "", /, **values: float) -> None:
     """Refuse values that are not smaller than `high`, infinite ones and NaN: `below(1, momentum=momentum)`."""
     for name, value in values.items():
         if not -math.inf < value < high:
-            raise ValueError(errors.out_of_range(name, value, f"smaller than {high:g}", hint))
+            raise ValueError(messages.out_of_range(name, value, f"smaller than {high:g}", hint))
 
 
 def _fitting(call: Callable, signature: inspect.Signature, args: tuple, kwargs: Mapping) -> inspect.BoundArguments:
@@ -120,17 +119,17 @@ def _fitting(call: Callable, signature: inspect.Signature, args: tuple, kwargs: 
 def _bound(call: Callable, signature: inspect.Signature, args: tuple, kwargs: Mapping) -> inspect.BoundArguments:
     for name in kwargs:
         if name not in signature.parameters:
-            raise TypeError(errors.unknown(call, name))
+            raise TypeError(messages.unknown(call, name))
     by_position = [p for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     rest = any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values())
     if len(args) > len(by_position) and not rest:
-        raise TypeError(errors.too_many(call, args))
+        raise TypeError(messages.too_many(call, args))
     taken = {p.name for p in by_position[: len(args)]}
     if twice := taken & set(kwargs):
         raise TypeError(f"{call.__name__}() got {twice.pop()} twice, by position and by name; give it once")
-    missing = [n for n in errors.required(call) if n not in taken and n not in kwargs]
+    missing = [n for n in messages.required(call) if n not in taken and n not in kwargs]
     if missing:
-        raise TypeError(errors.missing(call, missing))
+        raise TypeError(messages.missing(call, missing))
     return signature.bind(*args, **kwargs)
 
 
@@ -143,5 +142,5 @@ def _check(call: Callable, signature: inspect.Signature, name: str, value: Any, 
     for other, theirs in given.items():
         wanted = signature.parameters[other].annotation
         if fits(parameter.annotation, theirs) and fits(wanted, value) and not fits(wanted, theirs):
-            raise TypeError(errors.swapped(call, name, other))
-    raise TypeError(errors.misfit(call, name, parameter.annotation, wrong[0]))
+            raise TypeError(messages.swapped(call, name, other))
+    raise TypeError(messages.misfit(call, name, parameter.annotation, wrong[0]))
