@@ -31,6 +31,7 @@ check: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
 
 test-alfworld: .venv/alfworld  ## our player of household games against the real one, which takes minutes to compile
 	$(BIN)/pytest tests/llm/household

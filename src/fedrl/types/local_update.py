@@ -1,66 +1,55 @@
 """What one client does during one exchange: a record of pure functions, and how they may be run.
 
-The functions are typed by Protocols, so that a type checker reports one with the wrong arguments. `Local` is the client's
-local state, `Traj` what it samples (usually a `Trajectory`), `Dir` the direction it estimates (usually a tree like theta).
+The functions are typed by Protocols, so that a type checker reports one with the wrong arguments, each on its own line.
+(Generic records were tried: where one function does not fit, mypy cannot infer the type and stops telling which one it is.)
 """
 
 from enum import Enum
-from typing import Any, Generic, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 from jax import Array
-from typing_extensions import TypeVar
 
 from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types.clients import Client, Metrics
 
-Local = TypeVar("Local", default=Any)
-Traj = TypeVar("Traj", default=Any)
-Dir = TypeVar("Dir", default=Any)
-Local_co = TypeVar("Local_co", covariant=True, default=Any)
-Local_contra = TypeVar("Local_contra", contravariant=True, default=Any)
-Traj_co = TypeVar("Traj_co", covariant=True, default=Any)
-Traj_contra = TypeVar("Traj_contra", contravariant=True, default=Any)
-Dir_co = TypeVar("Dir_co", covariant=True, default=Any)
-Dir_contra = TypeVar("Dir_contra", contravariant=True, default=Any)
+Local = Any  # a client's local state, in the middle of its local steps
 
 
-class Start(Protocol[Local_co]):
+class Start(Protocol):
     """Begin: the local state, from the server's message and what the client remembers."""
 
-    def __call__(self, message: Any, client: Client, key: Key, /) -> Local_co: ...
+    def __call__(self, message: Any, client: Client, key: Key, /) -> Local: ...
 
 
-class Sample(Protocol[Local_contra, Traj_co]):
+class Sample(Protocol):
     """Act: roll out in the client's own environment."""
 
-    def __call__(self, local: Local_contra, client: Client, key: Key, /) -> Traj_co: ...
+    def __call__(self, local: Local, client: Client, key: Key, /) -> Any: ...
 
 
-class SharedSample(Protocol[Local_contra, Traj_co]):
+class SharedSample(Protocol):
     """Act in one environment that all clients share: stacks in, a stack of trajectories and the next shared state out."""
 
-    def __call__(
-        self, local: Local_contra, clients: Client, shared_state: Tree, key: Key, /
-    ) -> tuple[Traj_co, Tree]: ...
+    def __call__(self, local: Local, clients: Client, shared_state: Tree, key: Key, /) -> tuple[Any, Tree]: ...
 
 
-class Estimate(Protocol[Local, Traj_contra, Dir_co]):
+class Estimate(Protocol):
     """Learn: a gradient-like tree from what was sampled, and the local state after learning it."""
 
-    def __call__(self, local: Local, trajectory: Traj_contra, client: Client, key: Key, /) -> tuple[Dir_co, Local]: ...
+    def __call__(self, local: Local, trajectory: Any, client: Client, key: Key, /) -> tuple[Tree, Local]: ...
 
 
-class Apply(Protocol[Local, Dir_contra]):
+class Apply(Protocol):
     """Move: the local state after a step along the direction."""
 
-    def __call__(self, local: Local, direction: Dir_contra, client: Client, /) -> Local: ...
+    def __call__(self, local: Local, direction: Tree, client: Client, /) -> Local: ...
 
 
-class Finish(Protocol[Local_contra]):
+class Finish(Protocol):
     """End: the upload, what the client keeps (() if unchanged), and the environment steps it took."""
 
-    def __call__(self, local: Local_contra, client: Client, /) -> tuple[Tree, Tree, Array]: ...
+    def __call__(self, local: Local, client: Client, /) -> tuple[Tree, Tree, Array]: ...
 
 
 class StepsOf(Protocol):
@@ -81,10 +70,10 @@ class MovingPart(Protocol):
     def __call__(self, upload: Tree, /) -> Tree: ...
 
 
-class ClientMetrics(Protocol[Local_contra]):
+class ClientMetrics(Protocol):
     """Named float32 scalars of the client's last local state."""
 
-    def __call__(self, local: Local_contra, client: Client, /) -> Metrics: ...
+    def __call__(self, local: Local, client: Client, /) -> Metrics: ...
 
 
 def no_metrics(local: Any, client: Client) -> Metrics:
@@ -119,32 +108,32 @@ class Mode(Enum):
         return self in (Mode.SHARED_COMPILED, Mode.SHARED_SIMULATED)
 
 
-class LocalUpdate(NamedTuple, Generic[Local, Traj, Dir]):
+class LocalUpdate(NamedTuple):
     """What one client does during one exchange; it sees nobody else."""
 
-    start: Start[Local]
-    sample: Sample[Local, Traj] | SharedSample[Local, Traj]  # `mode` says which
-    estimate: Estimate[Local, Traj, Dir]
-    apply: Apply[Local, Dir]
-    finish: Finish[Local]
+    start: Start
+    sample: Sample | SharedSample  # `mode` says which
+    estimate: Estimate
+    apply: Apply
+    finish: Finish
     local_steps: int = 1  # the most that any client takes
     steps_of: StepsOf | None = None  # None: everyone takes `local_steps`
     mode: Mode = Mode.COMPILED
     most_env_steps: int = 0  # that one local step can take, 0 if unknown: an answer that claims more is a fault
     possible: Possible | None = None  # None: whatever is finite
     moved: MovingPart | None = None  # None: all of it
-    metrics: ClientMetrics[Local] = no_metrics  # averaged over the cohort and logged as "train/…"
+    metrics: ClientMetrics = no_metrics  # averaged over the cohort and logged as "train/…"
 
     @property
-    def own_sample(self) -> Sample[Local, Traj]:
+    def own_sample(self) -> Sample:
         """`sample`, of a client that acts in an environment of its own."""
         if self.mode.shared_env:
             raise TypeError("these clients share an environment; use shared_sample")
-        return cast(Sample[Local, Traj], self.sample)
+        return cast(Sample, self.sample)
 
     @property
-    def shared_sample(self) -> SharedSample[Local, Traj]:
+    def shared_sample(self) -> SharedSample:
         """`sample`, of all clients of a shared environment."""
         if not self.mode.shared_env:
             raise TypeError("each of these clients has an environment of its own; use own_sample")
-        return cast(SharedSample[Local, Traj], self.sample)
+        return cast(SharedSample, self.sample)

@@ -1,0 +1,89 @@
+"""Federated multi-agent RL (Xu et al. 2024): periodic averaging, variation-aware, with decay, with talk between neighbours.
+
+Works with any learner on any federation; clients that meet in one world (traffic) are the paper's own case.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+
+from fedrl.aggregation.mean import mean
+from fedrl.algorithms.federated import Project, check_combine, federated
+from fedrl.algorithms.server_rules import mean_displacement
+from fedrl.arguments import above, checked
+from fedrl.channels.graphs import Graph, consensus
+from fedrl.channels.plain import plain
+from fedrl.core.round import averaged
+from fedrl.federations.federation import Federation, Method
+from fedrl.learners.decay import COUNTS, Decay, constant, counted
+from fedrl.learners.local_step_counts import StepCounts
+from fedrl.selection.participation import everyone
+from fedrl.selection.selection import BuildSelection
+from fedrl.types import Algorithm, BuildLearner, Channel, Cohort, Combine, Learner, Metrics
+
+
+@checked
+def fmarl(
+    learner: BuildLearner,
+    *,
+    tau: int,
+    pace: StepCounts | None = None,
+    decay: Decay = constant,
+    graph: Graph | None = None,
+    epsilon: float = 0.1,
+    interactions: int = 1,
+    server_step: float = 1.0,
+    selection: BuildSelection = everyone(),
+    combine: Combine = mean,
+    channel: Channel = plain,
+    project: Project | None = None,
+) -> Method:
+    """Everyone makes tau local updates (tau_i with a `pace`), then the server averages them: Algorithm 1, Eqs. 5 and 11.
+
+    `decay` weights the y-th update by D(y) (Eqs. 18, 19). With a `graph`, neighbours exchange directions before each step,
+    `interactions` (E) times with step size `epsilon` (Algorithm 2, Eqs. 23 to 25); who has made its tau_i updates has none
+    of its own to tell but moves with what it hears; `selection` is then everyone. tau = 1 without the rest is FIRL.
+
+    The log counts what was done: "train/updates" (C2), "train/messages" between neighbours (W1, W2); uplinks (C1) are
+    "train/answered".
+    """
+    if tau < 1 or interactions < 0:
+        raise ValueError(f"fmarl wants tau >= 1 and interactions >= 0, got {tau} and {interactions}")
+    rule = mean_displacement(server_step)
+    check_combine(combine)
+    above(
+        0, "it is how much of its neighbours' directions an agent takes, below 1 / (their number + 1)", epsilon=epsilon
+    )
+
+    def build(federation: Federation) -> Algorithm:
+        talk = graph if interactions else None
+        if talk is not None and talk.agents != federation.count:
+            raise ValueError(
+                f"the graph has {talk.agents} agents and the federation {federation.count} clients; "
+                "every client wants one place in the graph"
+            )
+
+        def paced(environment: Any) -> Learner:
+            learns = learner(environment)
+            steps_of = pace(federation.count, tau) if pace else None
+            return learns._replace(local=counted(learns.local, decay)._replace(local_steps=tau, steps_of=steps_of))
+
+        return federated(
+            rule, paced, selection=selection, combine=combine, channel=channel, project=project,
+            mix=consensus(talk, epsilon, interactions) if talk else None, report=_counts(talk, interactions),
+        )(federation)  # fmt: skip
+
+    return build
+
+
+def _counts(graph: Graph | None, interactions: int) -> Callable[[Metrics, Cohort], Metrics]:
+    """Updates and messages of the whole cohort instead of the means of what each client counts."""
+
+    def report(metrics: Metrics, cohort: Cohort) -> Metrics:
+        learnt, applied = (jnp.where(cohort.present, metrics[name], 0.0) for name in COUNTS)
+        told = jnp.asarray(graph.degrees, jnp.float32) * interactions * applied if graph else jnp.zeros_like(applied)
+        others = {name: values for name, values in metrics.items() if name not in COUNTS}
+        return averaged(others, cohort) | {"updates": jnp.sum(learnt), "messages": jnp.sum(told)}
+
+    return report

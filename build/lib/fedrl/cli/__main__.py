@@ -1,0 +1,3 @@
+from fedrl.cli import main
+
+main()

@@ -1,0 +1,53 @@
+"""What the user can mend becomes one sentence and exit code 2; everything else is a bug and keeps its traceback."""
+
+import errno
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+STOPPED = 130  # what shells use for "stopped by Ctrl-C"
+EXTRAS = {"mujoco": "mujoco", "ray": "ray", "flwr": "flower", "libsumo": "traffic", "sumolib": "traffic"}
+EXTRAS |= dict.fromkeys(("torch", "transformers", "peft", "tokenizers", "bm25s"), "llm")  # module -> what brings it
+NOT_OURS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EISDIR}
+
+
+def guard(command: Callable[[], Any]) -> int:
+    """Run `command` and return the exit code."""
+    try:
+        code = command()
+    except Exception as error:
+        sentence = explain(error)
+        if sentence is None:
+            raise
+        print(f"fedrl: {' '.join(sentence.split())}", file=sys.stderr)
+        return 2
+    return code if isinstance(code, int) else 0
+
+
+def explain(error: Exception) -> str | None:
+    """The sentence for the user, or None if this error is nobody's fault but ours."""
+    if hasattr(error, "format_message"):  # typer's own: an option or argument it cannot take
+        return _usage(error)
+    if isinstance(error, ValueError | TypeError | FileNotFoundError) and _deliberate(error):
+        return str(error)
+    if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").split(".")[0])):
+        return f"this wants {error.name}, which is not installed; pip install 'fedrl[{extra}]'"
+    if isinstance(error, OSError) and error.errno in NOT_OURS:
+        return f"cannot use {error.filename or 'the disk'} ({error.strerror}); free it or pass another place"
+    return None
+
+
+def _usage(error: Any) -> str:
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context else "fedrl"
+    message = error.format_message().strip().rstrip(".")
+    return f"{message[:1].lower()}{message[1:]}; `{command} --help` shows what it takes"
+
+
+def _deliberate(error: Exception) -> bool:
+    """Whether fedrl itself raised it to say something. One that a library raised below fedrl is a bug of ours."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    if not frames or not str(frames[-1][0].f_globals.get("__name__")).startswith("fedrl."):
+        return False
+    return (traceback.extract_tb(error.__traceback__)[-1].line or "raise").startswith("raise")

@@ -1,0 +1,123 @@
+"""`fedrl run --engine flower`: hand the run in at a Flower SuperLink, follow its log, and see how it ended.
+
+What is handed in is an app without code: it names the two modules of fedrl that every side has installed.
+"""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tomli_w
+
+from fedrl.experiments.fault_options import FaultOptions
+from fedrl.experiments.orders import Order
+from fedrl.experiments.recipe import RecipeError
+
+PATIENCE = 120.0  # seconds for which a client may be without a node before the run ends
+LOOPBACK = re.compile(r"(127(\.\d+){3}|localhost|\[::1\]):\d+")
+OFFLINE = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+APP = {
+    "project": {"name": "fedrl", "version": "1.0.0", "description": "A run of fedrl", "license": "Apache-2.0"},
+    "tool": {
+        "flwr": {
+            "app": {
+                "publisher": "fedrl",
+                "components": {
+                    "serverapp": "fedrl.flower.server:app",
+                    "clientapp": "fedrl.flower.node:app",
+                },
+                "config": {"order": "", "out": "", "resume": False, "patience": PATIENCE} | FaultOptions().config(),
+            }
+        }
+    },
+}
+
+
+def require() -> None:
+    if importlib.util.find_spec("flwr") is None:
+        raise RecipeError("the engine flower wants Flower; install it with: pip install 'fedrl[flower]'")
+
+
+def play(
+    order: Order,
+    path: Path,
+    address: str | None,
+    *,
+    resume: bool,
+    patience: float = PATIENCE,
+    faults: FaultOptions = FaultOptions(),
+) -> bool:
+    """The run, from handing it in to its end. Its files are where the SuperLink is, at `path`; whether that is here."""
+    with tempfile.TemporaryDirectory() as scratch:
+        link = _reached(address, Path(scratch))
+        wanted = {"order": json.dumps(order.plain()), "out": str(path), "resume": resume, "patience": patience}
+        wanted |= faults.config()
+        settings = Path(scratch) / "run.toml"
+        settings.write_text(tomli_w.dumps(wanted))
+        app = write_app(Path(scratch) / "fedrl")
+        run = link.ask("run", str(app), link.name, "--run-config", str(settings))["run-id"]
+        try:
+            link.follow(run)
+        except KeyboardInterrupt:
+            link.ask("stop", run, link.name)
+            raise
+        (end,) = link.ask("list", link.name, "--run-id", run)["runs"]
+    if end["status"] != "finished:completed":
+        why = end["status-details"] or "its log, above, says why"
+        raise RecipeError(f"Flower's run {run} ended as {end['status']} ({why}); mend that and go on with --resume")
+    return (path / "finished.json").exists()
+
+
+def write_app(folder: Path) -> Path:
+    """The app as Flower wants it: a folder with a pyproject.toml. The same bytes for every run."""
+    folder.mkdir()
+    (folder / "pyproject.toml").write_text(tomli_w.dumps(APP))
+    return folder
+
+
+class _Link(NamedTuple):
+    """Flower's own command line, and the SuperLink it is to talk to."""
+
+    program: str
+    name: str
+    environment: dict[str, str]
+
+    def ask(self, *words: str) -> dict[str, Any]:
+        """What a command of Flower's answers."""
+        said = subprocess.run(
+            [self.program, *words, "--format", "json"], env=self.environment, capture_output=True, text=True
+        )
+        start = said.stdout.find("{")
+        told = json.loads(said.stdout[start:]) if start >= 0 else {}
+        if not told.get("success"):
+            why = " ".join((told.get("error-message") or said.stderr or said.stdout).split())
+            raise RecipeError(f"`flwr {words[0]}` at {self.name} failed: {why[-400:]}; is the SuperLink running there?")
+        return told
+
+    def follow(self, run: str) -> None:
+        """The log of a run on the screen, until it ends."""
+        words = [self.program, "log", run, self.name, "--stream"]
+        subprocess.run(words, env=self.environment, stdout=sys.stderr, check=True)
+
+
+def _reached(address: str | None, home: Path) -> _Link:
+    """host:port is a SuperLink on this machine, without TLS; any other word is a connection in Flower's configuration."""
+    if not address:
+        raise RecipeError("the engine flower wants to know where its SuperLink is; add --address 127.0.0.1:8000")
+    program = str(Path(sys.executable).with_name("flwr"))
+    environment = os.environ | OFFLINE
+    if ":" not in address:
+        return _Link(program, address, environment)
+    if not LOOPBACK.fullmatch(address):
+        raise RecipeError(
+            f"--address {address} is another machine, which wants TLS; name the connection in Flower's configuration "
+            "(`flwr config list`) that has its address and root-certificates: --address NAME"
+        )
+    (home / "config.toml").write_text(tomli_w.dumps({"superlink": {"here": {"address": address, "insecure": True}}}))
+    return _Link(program, "here", environment | {"FLWR_HOME": str(home)})

@@ -1,0 +1,94 @@
+"""How things look: numbers, verdicts, tables for people and JSON for programs."""
+
+import json
+import math
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fedrl.experiments.recipe import Claim
+from fedrl.records.tensors import write_atomically
+
+MARKS = {"holds": ("✓", "green"), "does not hold": ("✗", "red"), "undecided": ("?", "yellow")}
+WIDE = 120  # where the output goes to a file or a pipe, which have no width of their own
+
+
+def screen(*, stderr: bool = False) -> Console:
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(stderr=stderr, width=None if stream.isatty() else WIDE, highlight=False, markup=False)
+
+
+def say(console: Console, text: str = "", style: str | None = None) -> None:
+    """One line that is never folded, so that paths and commands can be copied."""
+    console.print(text, style=style, soft_wrap=True)
+
+
+def number(value: Any) -> str:
+    """Four digits where that says enough."""
+    if isinstance(value, bool | str) or value is None:
+        return "–" if value is None else str(value).lower() if isinstance(value, bool) else value
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {number(item)}" for key, item in value.items())
+    if isinstance(value, list | tuple) or np.ndim(value):
+        return ", ".join(number(item) for item in value)
+    if isinstance(value, int | np.integer):
+        return str(value)
+    return f"{value:.3f}" if 0.01 <= abs(value) < 1e5 or value == 0 else f"{value:.3g}"
+
+
+def short(count: float) -> str:
+    """1234567 as 1.2M."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{letter}" if count < 10 * size else f"{count / size:.0f}{letter}"
+    return f"{count:.0f}"
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, left: int = 1) -> Table:
+    """A plain table; the first `left` columns are text, the others numbers."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for i, name in enumerate(columns):
+        grid.add_column(name, justify="left" if i < left else "right", no_wrap=i == 0)
+    for row in rows:
+        grid.add_row(*(Text(item if isinstance(item, str) else number(item)) for item in row))
+    return grid
+
+
+def claims(console: Console, found: list[Claim], *, numbers: bool) -> None:
+    for claim in found:
+        mark, colour = MARKS.get(claim.verdict, ("?", "yellow"))
+        console.print(Text.assemble((f"{mark} {claim.verdict}", colour), f": {claim.text}"))
+        for name, value in claim.numbers.items() if numbers else ():
+            console.print(Text(f"    {name}: {number(value)}", style="dim"))
+    if not found:
+        say(console, "This recipe makes no claims.", "dim")
+
+
+def emit(content: Any) -> None:
+    """`content` as JSON on stdout."""
+    print(json.dumps(plain(content), indent=2, allow_nan=False, ensure_ascii=False))
+
+
+def written(file: Path, content: Any) -> Path:
+    """`content` as JSON in `file`."""
+    write_atomically(file, (json.dumps(plain(content), indent=1, allow_nan=False) + "\n").encode())
+    return file
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON can hold it: not a number and infinity become null."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, np.ndarray | np.generic) or hasattr(value, "__array__"):
+        return plain(np.asarray(value).tolist())
+    if isinstance(value, Path):
+        return str(value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,168 @@
+"""What `fedrl play` shows of traffic: all clients in the road they share, in arrays or in SUMO, one of them marked."""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedrl import keys
+from fedrl.environments.protocol import Environment, Host
+from fedrl.environments.traffic import figure_eight
+from fedrl.environments.traffic.car_following import ROUND, SECONDS
+from fedrl.experiments.restore import TrainedArm
+from fedrl.keys import Key
+from fedrl.plots import figure_eight_road, roads_scene
+from fedrl.plots.clip import Episode
+from fedrl.plots.roads_scene import HUMAN, LEARNING, OWN
+from fedrl.rollouts import host
+from fedrl.rollouts.shared import meeting
+from fedrl.rollouts.shared_host import ReplayState, host_meeting
+from fedrl.trees import Tree
+from fedrl.types import Client, Trajectory, stepwise
+
+USUAL = 200  # steps that are shown: 20 s of Figure Eight, 100 s of Merge
+
+
+class Sight(NamedTuple):
+    """What an agent acts on, and what is drawn."""
+
+    own: Array
+    position: Array  # [vehicles] in m
+    speed: Array
+
+
+class Drive(NamedTuple):
+    """What was seen on the road, [T + 1, ...]."""
+
+    lanes: list[np.ndarray]
+    vehicles: np.ndarray  # as `roads_scene` has a pose
+    speed: np.ndarray  # mean of all vehicles, m/s
+    rewards: np.ndarray  # [T]
+    seconds: float  # that a step takes
+
+
+def act(it: TrainedArm, client: int, seed: int, steps: int | None) -> Episode | None:
+    """The beginning of an epoch, `steps` long if that is said; None if it is not of traffic."""
+    federation, key = it.arm.federation, keys.of(it.state.key[0], "play", seed)
+    ids = jnp.arange(federation.count, dtype=jnp.int32)
+    clients = federation.rows(federation.shared(), jax.tree.map(lambda x: x[0], it.state.clients), ids)
+    answer = it.algorithm.answer(jax.tree.map(lambda x: x[0], it.state.server))
+    theta = jax.vmap(lambda one: it.algorithm.theta_of(answer, one))(clients)
+    if isinstance(federation.environment, Host):
+        drive = _in_sumo(it, theta, clients, key, client, steps)
+    elif isinstance(clients.env_params, figure_eight.FigureEight):
+        drive = _in_arrays(it, theta, clients, key, client, steps)
+    else:
+        return None
+    if drive is None:
+        return None
+    said = [f"{t * drive.seconds:.1f} s  mean speed {speed:.2f} m/s" for t, speed in enumerate(drive.speed)]
+    scene, size = roads_scene.scene(drive.lanes), roads_scene.size(drive.lanes)
+    return Episode(drive.vehicles, drive.rewards, scene, drive.seconds, said, size)
+
+
+def _in_arrays(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: int, steps: int | None) -> Drive:
+    """Agents are shown the whole road, but act on what is theirs."""
+    environment, policy = it.arm.federation.environment, stepwise(it.algorithm.policy)
+    assert isinstance(environment, Environment)
+
+    def observe(env_params: Any, state: figure_eight.State) -> Sight:
+        road = (state.traffic.position, state.traffic.speed)
+        return Sight(
+            environment.observe(env_params, state), *(jnp.broadcast_to(x, (environment.agents, x.size)) for x in road)
+        )
+
+    meet = meeting(
+        environment._replace(observe=observe),
+        policy._replace(sample=lambda acting, sight, noise: policy.sample(acting, sight.own, noise)),
+        horizon=min(environment.max_episode_steps, steps or USUAL),
+        batch=1,
+    )
+    stack = jax.jit(meet.act)(theta, clients, meet.begin(_first(clients.env_params), key), key)[0]
+    trajectory = _first_epoch(stack, client)
+    position, speed = (
+        np.concatenate([before, after[-1:]])
+        for before, after in zip(trajectory.obs[1:], trajectory.after[1:], strict=True)
+    )
+    began = np.asarray(stack.obs.own)[:, 0, 0, :1] * ROUND  # where each agent's vehicle was
+    learning = np.abs(began - position[0]).argmin(axis=1)
+    who = np.full(position.shape, HUMAN)
+    who[:, learning], who[:, learning[client]] = LEARNING, OWN
+    vehicles = np.concatenate([figure_eight_road.placed(position), who[..., None]], axis=-1)
+    return Drive(figure_eight_road.lanes(), vehicles, speed.mean(axis=1), trajectory.reward, SECONDS)
+
+
+def _in_sumo(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: int, steps: int | None) -> Drive | None:
+    environment = it.arm.federation.environment
+    assert isinstance(environment, Host)
+    stage: Any = environment.open(0, _first(jax.tree.map(np.asarray, clients.env_params)), 1)
+    try:
+        lanes, seconds = list(stage.call(0, "lanes").values()), stage.call(0, "dt")
+    except AttributeError:  # an environment that has no roads
+        stage.close()
+        return None
+    watched = Watched(stage, client)
+    horizon = min(environment.max_episode_steps, steps or USUAL)
+    meet = host_meeting(
+        environment._replace(open=lambda *_: watched), stepwise(it.algorithm.policy), horizon=horizon, batch=1
+    )
+    stack, _ = meet.act(theta, clients, meet.begin(_first(clients.env_params), key), key)
+    host.close_all()
+    trajectory = _first_epoch(stack, client)
+    states = len(trajectory.reward) + 1
+    most = max(map(len, watched.roads[:states]))
+    vehicles = np.full((states, most, 4), np.nan)
+    for t, road in enumerate(watched.roads[:states]):
+        vehicles[t, : len(road)] = road
+    return Drive(lanes, vehicles, np.array(watched.speeds[:states]), trajectory.reward, seconds)
+
+
+class Watched:
+    """A stage of SUMO's that remembers who was where."""
+
+    def __init__(self, stage: Any, client: int):
+        self.stage, self.client = stage, client
+        self.roads: list[list[tuple[float, float, float, int]]] = []
+        self.speeds: list[float] = []
+
+    def at(self, epoch: ReplayState) -> np.ndarray:
+        return self._seen(self.stage.at(epoch))
+
+    def step(
+        self, actions: np.ndarray, rows: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        return self._seen(self.stage.step(actions, rows))
+
+    def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
+        return self.stage.reset(rows, seeds)
+
+    def where(self) -> ReplayState:
+        return self.stage.where()
+
+    def close(self) -> None:
+        self.stage.close()
+
+    def _seen(self, answer: Any) -> Any:
+        agent, info = list(self.stage.infos[0].items())[self.client]
+        own = info.get("vehicle", agent)  # an agent is a vehicle, or holds one
+        self.roads.append(
+            [
+                (v.x, v.y, v.angle, OWN if v.id == own else LEARNING if v.learning else HUMAN)
+                for v in self.stage.call(0, "vehicles")
+            ]
+        )
+        self.speeds.append(info["mean_speed"])
+        return answer
+
+
+def _first_epoch(stack: Trajectory, client: int) -> Trajectory:
+    """What one client saw of it."""
+    trajectory: Trajectory = jax.tree.map(lambda x: np.asarray(x)[client, 0], stack)
+    count = int(np.argmax(trajectory.terminated | trajectory.truncated)) + 1
+    return jax.tree.map(lambda x: x[:count], trajectory)
+
+
+def _first(env_params: Tree) -> Tree:
+    return jax.tree.map(lambda x: x[0], env_params)

@@ -1,0 +1,51 @@
+"""What `plot` and `compare` read of a run's folder: one made by `fedrl run`, or by `fedrl.train(..., out=folder)`."""
+
+from pathlib import Path
+
+import numpy as np
+
+from fedrl.experiments import experiment, orders, outcomes
+from fedrl.records import log
+from fedrl.records.folder import RunFolderError, is_trained, read_config
+from fedrl.records.rows import Row
+
+
+def logs(path: Path) -> dict[str, list[Row]]:
+    """The log of every arm that has measured something, also of a run that is not finished."""
+    if _of_recipe(path):
+        places = {arm: outcomes.arm_folder(path, arm) / "log.jsonl" for arm in experiment.check(orders.from_toml(path))}
+    else:
+        places = {"": _lone(path) / "log.jsonl"}
+    found = {arm: log.read(place) for arm, place in places.items() if place.exists()}
+    found = {arm: rows for arm, rows in found.items() if any("return" in row for row in rows)}
+    if not found:
+        raise RunFolderError(f"{path} has logged no return yet; wait for its first rounds or pass another run")
+    return found
+
+
+def finals(path: Path) -> dict[str, np.ndarray]:
+    """Final return of every seed of every arm [seeds]; the run must be finished."""
+    if _of_recipe(path):
+        return {arm: outcome.final() for arm, outcome in outcomes.of_run(orders.from_toml(path), path).items()}
+    return {"": outcomes.of_arm(_lone(path)).final()}
+
+
+def names(paths: list[Path]) -> list[str]:
+    """A short name for each run: its folder's, or the whole path where two folders have the same."""
+    short = [path.resolve().name for path in paths]
+    return [name if short.count(name) == 1 else str(path) for name, path in zip(short, paths, strict=True)]
+
+
+def labels(name: str, arms: dict) -> dict[str, str]:
+    """What each arm is called beside the arms of other runs."""
+    return {arm: f"{name}: {arm}" if arm else name for arm in arms}
+
+
+def _of_recipe(path: Path) -> bool:
+    return (path / "run.toml").exists() and not is_trained(read_config(path))
+
+
+def _lone(path: Path) -> Path:
+    if not (path / "log.jsonl").exists():
+        raise RunFolderError(f"{path} is no run's folder (no run.toml, no log.jsonl); pass e.g. runs/quickstart")
+    return path

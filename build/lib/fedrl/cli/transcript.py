@@ -1,0 +1,76 @@
+"""`fedrl play --task`: one held-out task played by a run's language agent, to be read here and as a page."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from fedrl.cli import agents, output
+from fedrl.experiments import orders
+from fedrl.experiments.recipe import RecipeError
+from fedrl.records.tensors import write_atomically
+
+if TYPE_CHECKING:
+    from fedrl.llm.episodes import Episode
+
+COLOURS = {"says and does": "bold cyan", "says": "cyan", "does": "bold cyan"}
+
+
+def play(path: Path, task: int, out: Path | None, *, arm: str | None, seed: int) -> None:
+    order = orders.from_toml(path)
+    path = path.parent if path.is_file() else path
+    if not agents.is_language(order):
+        raise RecipeError(
+            f"--task is for runs of language agents, and {order.recipe} has none; --client I draws one of its clients"
+        )
+    if out is not None and out.suffix.lower() not in (".html", ".htm"):
+        raise RecipeError(f"a transcript wants a name that ends in .html, got {out}; try {out}.html")
+    agent = agents.learnt(order, path, arm)
+    from fedrl.llm import transcript
+
+    study, console = agent.study, output.screen()
+    application, tasks = study.application, len(study.application.held_out)
+    if not 0 <= task < tasks:
+        raise RecipeError(f"there is no held-out task {task}; {order.recipe} has {tasks}, from 0 to {tasks - 1}")
+    number = int(application.held_out[task])
+    with console.status(f"playing task {task} …"):
+        episode = transcript.played(
+            study.spec, agent.theta, application.world, number, seed=seed, acting=study.evaluating
+        )
+    facts = {
+        "recipe": order.recipe,
+        "arm": f"{agent.arm}, after {agent.rounds} rounds with seed {order.seed}",
+        "model": study.config.model,
+        "task": f"{task} of those held out, number {number} of {study.config.application}",
+        "type": episode.task_type,
+        "draws": f"seed {seed}, temperature {study.evaluating.temperature}",
+    }
+    title = f"Task {task}, {agent.arm}: {'won' if episode.won else 'not won'}"
+    target = out or path / "figures" / f"task-{task}.html"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(target, transcript.page(title, facts, episode).encode())
+    tell(console, title, facts, episode)
+    output.say(console, f"\npage     {target}")
+
+
+def tell(console: Console, title: str, facts: dict[str, str], episode: "Episode") -> None:
+    """The episode in the terminal."""
+    from fedrl.llm.transcript import outcome, shown, told
+
+    output.say(console, title, "bold")
+    for name, fact in facts.items():
+        _row(console, name, shown(fact))
+    for number, turn in enumerate(episode.turns, 1):
+        console.print()
+        console.rule(Text(f"step {number}"), align="left", style="dim")
+        console.print(Padding(Text(shown(turn.seen)), (0, 0, 1, 2), expand=False))
+        for name, said in told(turn).items():
+            _row(console, name, said, COLOURS.get(name, ""))
+    console.print()
+    output.say(console, outcome(episode), "green" if episode.won else "red")
+
+
+def _row(console: Console, name: str, text: str, style: str = "") -> None:
+    console.print(Text.assemble((f"{name:<15}", "dim"), (text, style)))

@@ -1,0 +1,122 @@
+"""What `one_at_a_time`, `processes`, `ray` and `flower` share: all of a run except where clients do their work.
+
+The seeds of a run go from exchange to exchange together, so that workers idle in one seed find work in another.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import jax
+
+from fedrl import keys
+from fedrl.core import shapes
+from fedrl.core.admission import ExchangeResult
+from fedrl.core.round import Executor, Player, State, WorkRequest, play, server_half
+from fedrl.engines.absences import check_quorum
+from fedrl.engines.engine import Engine, Play, unmeasured
+from fedrl.engines.fault_log import FaultLog, Tell
+from fedrl.engines.lock_step_executor import lock_step_executors
+from fedrl.faults import STOP, Faults
+from fedrl.federations.federation import Federation
+from fedrl.trees import stacked, unstacked
+from fedrl.types import Algorithm, Exchange, Metrics
+
+MOST_ROUNDS = 8  # per call
+
+
+class ClientExecutor(NamedTuple):
+    """Does the clients' work of one run."""
+
+    execute: Executor
+    close: Callable[[], None] = lambda: None
+
+
+MakeExecutor = Callable[[tuple[Exchange, ...], Faults, Tell], ClientExecutor]
+
+
+def driven(make_executor: MakeExecutor) -> Engine:
+    """The engine whose clients' work is done by what `make_executor` returns for a run's exchanges."""
+
+    def build(
+        algorithm: Algorithm,
+        federation: Federation,
+        evaluation: Exchange,
+        eval_every: int = 1,
+        faults: Faults = STOP,
+        /,
+    ) -> Play:
+        run = _Run(algorithm, federation, evaluation, eval_every, faults, make_executor)
+        return Play(
+            init=run.init,
+            advance=run.advance,
+            evaluate=run.evaluate,
+            most=MOST_ROUNDS,
+            close=run.executor.close,
+            explain=run.fault_log.explain,
+        )
+
+    return build
+
+
+class _Run:
+    """One run: its server's halves, each compiled on its own, and the executor of its clients' work."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        federation: Federation,
+        evaluation: Exchange,
+        eval_every: int,
+        faults: Faults,
+        make_executor: MakeExecutor,
+    ):
+        self.algorithm, self.evaluation, self.eval_every, self.faults = algorithm, evaluation, eval_every, faults
+        exchanges = (*algorithm.opening, *algorithm.exchanges, evaluation)
+        shared = federation.shared()
+        self.fault_log = FaultLog()
+        self.executor = make_executor(exchanges, faults, self.fault_log.tell)
+        self.in_lock_step = lock_step_executors(exchanges, faults, self.fault_log.tell)
+        rows = partial(federation.rows, shared)
+        halves = {exchange.name: server_half(exchange, rows, faults, jax.jit) for exchange in exchanges}
+        self.player = Player(halves, self._execute, self._inspect)
+        self.blank: Metrics | None = None  # the metrics of a round that is not measured
+        self.create = jax.jit(algorithm.init)
+        self.enrol = jax.jit(lambda key: federation.enrol(shared, key, algorithm))
+
+    def _execute(self, exchange: Exchange, requests: Sequence[WorkRequest], /) -> Sequence[ExchangeResult]:
+        return self.in_lock_step.get(exchange.name, self.executor.execute)(exchange, requests)
+
+    def _inspect(self, metrics: list[Metrics]) -> None:
+        """At once, so that nobody works on in a round that must not count."""
+        log = self.fault_log
+        check_quorum(self.faults, log.round, stacked(metrics), log.first_seed, log.explain)
+
+    def init(self, seeds: Sequence[int]) -> tuple[State, Metrics]:
+        self.fault_log.first_seed, self.fault_log.round = seeds[0], 0
+        seed_keys = [keys.of_seed(seed) for seed in seeds]
+        states = [State(key, self.create(keys.of(key, "init")), self.enrol(key)) for key in seed_keys]
+        states, metrics = play(self.algorithm.opening, self.player, states, "opening")
+        return stacked(states), stacked(metrics)
+
+    def advance(self, state: State, first: int, rounds: int) -> tuple[State, Metrics]:
+        states, rows = unstacked(state), []
+        self.fault_log.clear()  # reasons of earlier rounds are in the log
+        for number in range(first, first + rounds):
+            states, metrics = self._one_round(states, number)
+            rows.append(metrics)
+        return stacked(states), stacked([stacked(list(of_seed)) for of_seed in zip(*rows, strict=True)])
+
+    def _one_round(self, states: list[State], number: int) -> tuple[list[State], list[Metrics]]:
+        self.fault_log.round = number + 1
+        states, metrics = play(self.algorithm.exchanges, self.player, states, "round", number)
+        if (number + 1) % self.eval_every == 0:
+            measured = play((self.evaluation,), self.player, states)[1]
+        else:
+            if self.blank is None:  # the same for all rounds and seeds, and tracing it takes time
+                self.blank = unmeasured(shapes.of_metrics((self.evaluation,), self.player.halves, states[0]))
+            measured = [self.blank] * len(states)
+        return states, [one | other for one, other in zip(metrics, measured, strict=True)]
+
+    def evaluate(self, state: State) -> Metrics:
+        return stacked(play((self.evaluation,), self.player, unstacked(state))[1])

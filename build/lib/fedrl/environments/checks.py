@@ -1,0 +1,178 @@
+"""Does an environment answer what its spaces and Gymnasium's interface promise? A fault is named in a sentence."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from fedrl.environments.errors import EnvironmentFailed, check_finite
+from fedrl.environments.spaces import Description, bounds
+
+HUGE = 1e9  # rewards beyond this size are most likely a mistake; no critic learns from them as they are
+NEXT_MOVE = "fix the environment or leave the client out"
+
+LARGEST = int(np.finfo(np.float64).max)  # a whole number beyond it is no float
+FLAGS = (bool, np.bool_)
+
+Fault = Callable[
+    [Sequence[Any] | np.ndarray], str | None
+]  # (observations) -> what is wrong with the first, None if all are right
+
+
+def observation_fault(description: Description) -> Fault:
+    """The check of one space: whole numbers in range, arrays of the right shape, dicts with the right entries.
+
+    Real environments leave the bounds of a Box by a little, when an episode ends for instance. So an entry may lie outside
+    by as much as its bounds are apart, and an entry that lacks a bound anywhere: 1.7 passes as an entry of Box(0, 1), 255
+    does not. Whether numbers are finite is `check_finite`'s question.
+    """
+    kind = description["type"]
+    if kind == "dict":
+        return _entries({name: observation_fault(part) for name, part in description["spaces"].items()}, Mapping)
+    if kind == "tuple":
+        return _entries(dict(enumerate(map(observation_fault, description["spaces"]))), (tuple, list))
+    if kind == "box":
+        low, high = (bound.reshape(description["shape"]) for bound in bounds(description))
+        both = np.isfinite(low) & np.isfinite(high)
+        slack = np.subtract(high, low, out=np.full(low.shape, np.inf), where=both)
+        return _numbers(low - slack, high + slack, "biuf", "far outside of its bounds")
+    if kind == "multi_binary":
+        return _numbers(np.zeros(description["shape"]), np.ones(description["shape"]), "biuf", "not 0 or 1")
+    start = np.asarray(description["start"])
+    last = start + (np.asarray(description["nvec"]) if kind == "multi_discrete" else description["n"]) - 1
+    return _numbers(start, last, "iu", f"outside of {start.tolist()} to {last.tolist()}")
+
+
+def check_observations(fault: Fault, client_id: int, copies: Sequence[int], call: str, values: Sequence[Any]) -> None:
+    """Name the first of `copies` whose observation is at fault; `call` is where it came from."""
+    if not fault(values):
+        return
+    copy, said = next((copy, said) for copy, value in zip(copies, values, strict=True) if (said := fault([value])))
+    raise EnvironmentFailed(
+        f"client {client_id}, copy {copy}: the observation of {call} is {said}; "
+        "fix the environment or its observation_space, or leave the client out"
+    )
+
+
+def reward_number(client_id: int, copy: int, value: Any) -> float:
+    """The reward as a float; an array is refused even if it holds but one number."""
+    number = value.item() if getattr(value, "shape", None) == () else value
+    if isinstance(number, float | int) and not (isinstance(number, int) and abs(number) > LARGEST):
+        return float(number)
+    raise EnvironmentFailed(
+        f"client {client_id}, copy {copy}: reward is {_shown(value)}, wanted one number; "
+        "let step return float(...), or leave the client out"
+    )
+
+
+def flag(client_id: int, copy: int, name: str, value: Any) -> bool:
+    """`terminated` or `truncated` as a bool; 0 and 1 are refused, as Gymnasium's interface says."""
+    if isinstance(value, FLAGS) or (getattr(value, "shape", None) == () and value.dtype == bool):
+        return bool(value)
+    raise EnvironmentFailed(
+        f"client {client_id}, copy {copy}: {name} is {_shown(value)}, wanted True or False; "
+        f"let step return bool({name}), or leave the client out"
+    )
+
+
+def answer_of(client_id: int, call: str, answer: Any, wanted: tuple[str, ...]) -> Any:
+    """`answer` if it is a tuple of as many values as `wanted` names."""
+    if isinstance(answer, tuple) and len(answer) == len(wanted):
+        return answer
+    came = f"{len(answer)} values" if isinstance(answer, tuple) else _shown(answer)
+    raise EnvironmentFailed(f"client {client_id}: {call} returned {came}, wanted ({', '.join(wanted)}); {NEXT_MOVE}")
+
+
+def check_finite_rows(
+    client_id: int, rows: np.ndarray | None, observations: np.ndarray, rewards: np.ndarray | None = None
+) -> None:
+    """`check_finite` of the copies `rows` (all of them: None), so that a fault is named by its copy's own number."""
+
+    def placed(x: np.ndarray) -> np.ndarray:
+        if rows is None:
+            return x
+        full = np.zeros((rows.max(initial=0) + 1, *x.shape[1:]), x.dtype)
+        full[rows] = x
+        return full
+
+    check_finite(client_id, placed(observations), None if rewards is None else placed(rewards))
+
+
+class Once:
+    """Whether a thing has been said yet. An object and no set, as it is no part of what a run is, though it changes."""
+
+    def __init__(self) -> None:
+        self.said = False
+
+
+class Notice:
+    """Where warnings go: to Python's own, or from a worker process to the process that trains."""
+
+    tell: Callable[[str], None] = staticmethod(partial(warnings.warn, stacklevel=4))
+
+
+def warn_of_size(client_id: int, rewards: np.ndarray, warned: Once) -> None:
+    """Warn of rewards beyond 1e9, once for each `warned`."""
+    largest = float(np.abs(rewards).max(initial=0.0))
+    if not largest > HUGE or warned.said:
+        return
+    warned.said = True
+    Notice.tell(
+        f"client {client_id}: a reward of size {largest:.3g}, beyond {HUGE:.0e}: most likely a mistake, and no critic "
+        "learns from such numbers as they are; scale rewards in the environment (Gymnasium has "
+        "gymnasium.wrappers.TransformReward), unless the learner filters them already"
+    )
+
+
+def warn_of_sizes(rewards: np.ndarray) -> None:
+    """The same for the rewards of all clients at once, [clients, ...]."""
+    largest = np.abs(rewards).reshape(len(rewards), -1).max(axis=1)
+    warn_of_size(int(largest.argmax()), rewards, Once())
+
+
+def _numbers(low: np.ndarray, high: np.ndarray, kinds: str, otherwise: str) -> Fault:
+    shape = np.shape(low)
+
+    def fault(values: Sequence[Any] | np.ndarray) -> str | None:
+        try:
+            array = np.asarray(values)
+        except ValueError:  # ragged
+            return f"{_shown(values[0])}, wanted an array of shape {shape}"
+        if array.shape[1:] != shape and array.dtype.kind in kinds:
+            return f"an array of shape {array.shape[1:]}, wanted {shape}"
+        if array.dtype.kind not in kinds:
+            return f"{_shown(values[0])}, wanted {'whole numbers' if kinds == 'iu' else 'numbers'}"
+        if (array < low).any() or (array > high).any():
+            return f"{_shown(values[0])}, {otherwise}"
+        return None
+
+    return fault
+
+
+def _entries(inner: dict[Any, Fault], kind: Any) -> Fault:
+    """Of a Dict by name, or of a Tuple by place."""
+    names = set(inner)
+
+    def fault(values: Sequence[Any] | np.ndarray) -> str | None:
+        for value in values:
+            if not isinstance(value, kind) or set(value if isinstance(value, Mapping) else range(len(value))) != names:
+                return f"{_shown(value)}, wanted the entries {', '.join(map(repr, inner))}"
+        for name, check in inner.items():
+            if said := check([value[name] for value in values]):
+                return f"in its entry {name!r} {said}"
+        return None
+
+    return fault
+
+
+def _shown(value: Any) -> str:
+    if getattr(value, "shape", ()) != ():
+        short = np.array2string(np.asarray(value), precision=4, threshold=8).replace("\n", "")
+        return f"an array of shape {tuple(value.shape)}: {short}"
+    return (
+        f"{value!r:.80}"
+        if isinstance(value, str | bytes) or value is None
+        else f"{value!r:.80} ({type(value).__name__})"
+    )

@@ -1,0 +1,138 @@
+"""Finite Markov decision processes as arrays: the tabular world of papers 000 and 003.
+
+A world is an `MDP`; heterogeneous clients are a stack of them. Rewards, kernels and start distributions may all differ.
+"""
+
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedrl.arguments import at_least, checked
+from fedrl.environments.protocol import Discrete, Environment, Host, Step
+
+
+class MDP(NamedTuple):
+    """One world, or with a leading axis on every field a stack of worlds."""
+
+    kernel: Array  # [S, A, S] P(s' | s, a)
+    reward: Array  # [S, A]    r(s, a)
+    start: Array  # [S]       rho
+
+
+class _Prepared(NamedTuple):
+    kernel: Array  # [S, A, S] cumulative over s'
+    reward: Array
+    start: Array  # [S] cumulative
+
+
+@checked
+def environment(states: int, actions: int, gamma: float) -> Environment:
+    """The environment whose worlds are `MDP`s with these sizes. It never terminates: discounting ends an episode."""
+    if not 0.0 < gamma < 1.0:
+        raise ValueError(f"gamma must lie strictly between 0 and 1, got {gamma}; a discounted task needs e.g. 0.9")
+    at_least(1, states=states, actions=actions)
+
+    def prepare(env_params: MDP) -> _Prepared:
+        return _Prepared(jnp.cumsum(env_params.kernel, axis=-1), env_params.reward, jnp.cumsum(env_params.start))
+
+    def reset(env_params: _Prepared, noise: Array) -> Array:
+        return draw(env_params.start, noise)
+
+    def step(env_params: _Prepared, state: Array, action: Array, noise: Array) -> Step:
+        return Step(
+            draw(env_params.kernel[state, action], noise), env_params.reward[state, action], jnp.zeros((), bool)
+        )
+
+    return Environment(
+        prepare=prepare,
+        reset=reset,
+        step=step,
+        observe=lambda env_params, state: state,
+        noise=jax.random.uniform,
+        observations=Discrete(states),
+        actions=Discrete(actions),
+        gamma=gamma,
+    )
+
+
+def draw(cumulative: Array, u: Array) -> Array:
+    """Inverse-CDF draw: how many of the inner cumulative probabilities lie at or below u (never past the last)."""
+    return jnp.sum(u >= cumulative[:-1], dtype=jnp.int32)
+
+
+def average(env_params: MDP, weight: Array | None = None) -> MDP:
+    """The imaginary MDP of Jin et al. 2022 and Xie & Song 2025 §2.3: the q-weighted mean of every array."""
+    if weight is None:
+        return jax.tree.map(lambda x: jnp.mean(x, axis=0), env_params)
+    return jax.tree.map(lambda x: jnp.tensordot(weight.astype(x.dtype), x, axes=1), env_params)
+
+
+def as_stack(env_params: Any) -> MDP:
+    """The MDPs of a federation as arrays: those of an `MDP` may be lists, and the clients' MDPs may come one by one."""
+    if not isinstance(env_params, MDP):
+        each = [_as_arrays(mdp) for mdp in env_params]
+        shapes = {tuple(x.shape for x in mdp) for mdp in each}
+        if len(shapes) > 1:
+            raise ValueError(f"the clients' MDPs differ in size: {sorted(shapes)}; one policy wants the same S and A")
+        env_params = jax.tree.map(lambda *rows: np.stack(rows), *each)
+    stack = _as_arrays(env_params)
+    if stack.kernel.ndim == 3:
+        raise ValueError(
+            f"one MDP, with a kernel of shape {stack.kernel.shape}, where one for each client is wanted; "
+            "write env_params=[mdp, other_mdp], or [mdp] * 3 for three equal clients"
+        )
+    return stack
+
+
+def _as_arrays(env_params: MDP) -> MDP:
+    return MDP(*(as_numbers(name, values) for name, values in env_params._asdict().items()))
+
+
+def as_numbers(name: str, values: Any) -> Any:
+    """`values` as an array of floating-point numbers; one that is such an array stays as it is."""
+    if isinstance(values, Array | np.ndarray) and jnp.issubdtype(values.dtype, jnp.floating):
+        return values
+    try:
+        return np.asarray(values, np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} wants an array of numbers, got what is none ({error}); give every row the same length"
+        ) from error
+
+
+def check_sizes(environment: Environment | Host, env_params: Any) -> None:
+    """Refuse worlds (an `MDP` of arrays, or of their shapes) that are not of the environment's size."""
+    if not (isinstance(environment.observations, Discrete) and isinstance(environment.actions, Discrete)):
+        return
+    wanted, came = (environment.observations.n, environment.actions.n), tuple(env_params.reward.shape[-2:])
+    if wanted != came:
+        raise ValueError(
+            f"the environment has {wanted[0]} states and {wanted[1]} actions, the MDPs have {came}; "
+            f"write finite.environment(states={came[0]}, actions={came[-1]}, gamma=…)"
+        )
+
+
+def check(env_params: MDP) -> MDP:
+    """`env_params` (one MDP or a stack) as it came, or a `ValueError` that says which row is not a distribution."""
+    kernel, reward, start = (np.asarray(x) for x in env_params)
+    if reward.shape != kernel.shape[:-1] or start.shape != kernel.shape[:-3] + kernel.shape[-1:]:
+        raise ValueError(
+            f"an MDP wants kernel [.., S, A, S], reward [.., S, A], start [.., S]; got {kernel.shape}, {reward.shape}, "
+            f"{start.shape}; give every array the same leading client axis"
+        )
+    for name, rows in (("kernel", kernel), ("start", start)):
+        total = rows.sum(-1)
+        bad = np.argwhere(~(np.abs(total - 1.0) < 1e-4) | (rows < 0).any(-1))
+        if len(bad):
+            row = tuple(int(i) for i in bad[0])
+            raise ValueError(
+                f"{name} row {row} is not a distribution: it sums to {total[row]:.6g} with smallest entry "
+                f"{rows[row].min():.6g}; divide each row by its sum"
+            )
+    if not np.isfinite(reward).all():
+        row = tuple(int(i) for i in np.argwhere(~np.isfinite(reward))[0])
+        raise ValueError(f"reward {row} is {reward[row]}; every reward must be a finite number, so mend or clip it")
+    return env_params

@@ -1,0 +1,115 @@
+"""Random MDPs of Wang et al. 2024 (§7, E.1), made as in Jin et al. 2022: P_i = kappa * own + (1 - kappa) * nominal.
+
+Rewards are uniform on [0, 1] and shared by all clients, the start is uniform. Each function takes the settings and
+returns `world(key, client_id) -> MDP`, a pure function of both, so a population is `vmap(world, (None, 0))(key, ids)`.
+
+Unlike the paper, which says only "element-wisely Bernoulli distributed", there are three generators here: `dense` fits
+its main text, `orthogonal` and `sparse` are the two Bernoulli ones of Jin et al. With `nominal_first=True` client 0
+is the nominal world itself, as in Jin et al.'s experiments; by default it is perturbed like every other. `kappa` may be
+traced, so a grid of it is one program.
+"""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedrl import keys
+from fedrl.arguments import at_least, checked_only
+from fedrl.environments.tabular.finite import MDP
+
+World = Callable[[keys.Key, int | Array], MDP]
+Mask = Callable[[keys.Key, tuple[int, ...]], Array]
+
+
+@checked_only
+def dense(states: int = 5, actions: int = 5, kappa: float | Array = 0.0, *, nominal_first: bool = False) -> World:
+    """Every entry of every kernel uniform, rows normalised. kappa = 0: all clients alike."""
+    return _mixture(_everywhere, _everywhere, states, actions, kappa, nominal_first)
+
+
+@checked_only
+def orthogonal(states: int = 5, actions: int = 5, kappa: float | Array = 0.0, *, nominal_first: bool = False) -> World:
+    """The nominal kernel lives on a Bernoulli(1/2) mask, all the others on its complement.
+
+    At kappa = 1 a client's rows therefore share no successor with the nominal ones. A row whose mask came out all zeros
+    or all ones gets one entry, drawn uniformly, flipped.
+    """
+    if states < 2:
+        raise ValueError(f"orthogonal needs states >= 2 so that a mask has a complement, got {states}; use dense")
+
+    def mask(key: keys.Key, shape: tuple[int, ...]) -> Array:
+        drawn = jax.random.bernoulli(keys.of(key, "mask"), 0.5, shape)
+        lonely = jnp.all(drawn == drawn[..., :1], axis=-1, keepdims=True)
+        return drawn ^ (lonely & _one_entry(keys.of(key, "mask", "repair"), shape))
+
+    return _mixture(mask, lambda key, shape: ~mask(key, shape), states, actions, kappa, nominal_first)
+
+
+@checked_only
+def sparse(
+    states: int = 5, actions: int = 5, kappa: float | Array = 1.0, *, density: float = 0.2, nominal_first: bool = False
+) -> World:
+    """Each kernel has its own Bernoulli(density) mask. kappa = 1, the default: no mixing, as in Jin et al.
+
+    A row whose mask came out empty gets one entry, drawn uniformly.
+    """
+    _fraction("density", density)
+
+    def mask(key: keys.Key, shape: tuple[int, ...]) -> Array:
+        drawn = jax.random.bernoulli(keys.of(key, "mask"), density, shape)
+        empty = ~jnp.any(drawn, axis=-1, keepdims=True)
+        return drawn | (empty & _one_entry(keys.of(key, "mask", "repair"), shape))
+
+    return _mixture(mask, mask, states, actions, kappa, nominal_first, private=True)
+
+
+def _mixture(
+    nominal_mask: Mask,
+    own_mask: Mask,
+    states: int,
+    actions: int,
+    kappa: float | Array,
+    nominal_first: bool,
+    private: bool = False,
+) -> World:
+    """Masks see the shared key, unless `private`: then a client's own mask is drawn from the client's key."""
+    _fraction("kappa", kappa)
+    at_least(1, states=states, actions=actions)
+    shape = (states, actions, states)
+
+    def draw(key: keys.Key, client_id: int | Array) -> MDP:
+        client = keys.of(key, "client", client_id)
+        nominal = masked_rows(keys.of(key, "nominal"), nominal_mask(key, shape))
+        own = masked_rows(client, own_mask(client if private else key, shape))
+        share = jnp.where(nominal_first & (jnp.asarray(client_id) == 0), 0.0, kappa).astype(own.dtype)
+        reward = jax.random.uniform(keys.of(key, "reward"), (states * actions,)).reshape(states, actions)
+        return MDP(share * own + (1.0 - share) * nominal, reward, jnp.full(states, 1.0 / states))
+
+    return draw
+
+
+def masked_rows(key: keys.Key, mask: Array) -> Array:
+    """Uniform weights on (0, 1] where `mask` holds, normalised over the last axis."""
+    weight = jnp.where(mask, 1.0 - jax.random.uniform(key, (mask.size,)).reshape(mask.shape), 0.0)
+    return weight / jnp.sum(weight, axis=-1, keepdims=True)
+
+
+def _everywhere(key: keys.Key, shape: tuple[int, ...]) -> Array:
+    return jnp.ones(shape, bool)
+
+
+def _one_entry(key: keys.Key, shape: tuple[int, ...]) -> Array:
+    """True at one uniformly drawn place of each row."""
+    return jax.nn.one_hot(jax.random.randint(key, shape[:-1], 0, shape[-1]), shape[-1], dtype=bool)
+
+
+def _fraction(name: str, number: float | Array) -> None:
+    """Only numbers known now can be checked; one that is given at run time was checked by whoever gave it."""
+    if isinstance(number, jax.core.Tracer):
+        return
+    known = np.asarray(number)
+    if not np.all((known >= 0.0) & (known <= 1.0)):
+        raise ValueError(f"{name} must lie in [0, 1], got {number}; it is a share, so try e.g. {name}=0.5")

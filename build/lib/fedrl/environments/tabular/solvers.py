@@ -1,0 +1,171 @@
+"""Exact quantities of one finite MDP by linear solves; `vmap` over a stack of worlds for many clients.
+
+Everything is differentiable (except `optimal`) and keeps the dtype of its inputs. `pi` is a table [S, A] of action
+probabilities, `theta` the parameters of a `Policy` that has a `table`.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl.environments.tabular.finite import MDP
+from fedrl.trees import Tree
+from fedrl.types import Policy
+
+
+def induced(mdp: MDP, pi: Array) -> tuple[Array, Array]:
+    """The Markov chain under pi: P^pi [S, S] and r^pi [S]."""
+    return jnp.einsum("sa,sat->st", pi, mdp.kernel), jnp.sum(pi * mdp.reward, axis=-1)
+
+
+def discounted(chain: Array, reward: Array, gamma: float | Array) -> Array:
+    """The solution of V = reward + gamma * chain V."""
+    return jnp.linalg.solve(jnp.eye(chain.shape[-1], dtype=chain.dtype) - gamma * chain, reward)
+
+
+def value(mdp: MDP, pi: Array, gamma: float | Array) -> Array:
+    """V^pi [S], Labbi et al. 2025, Eq. (11). gamma = 0 is the expected immediate reward."""
+    return discounted(*induced(mdp, pi), gamma)
+
+
+def lookahead(mdp: MDP, v: Array, gamma: float | Array) -> Array:
+    """One Bellman step: r(s, a) + gamma * E[v(s') | s, a], [S, A]."""
+    return mdp.reward + gamma * jnp.einsum("sat,t->sa", mdp.kernel, v)
+
+
+def q_value(mdp: MDP, pi: Array, gamma: float | Array) -> Array:
+    return lookahead(mdp, value(mdp, pi, gamma), gamma)
+
+
+def advantage(mdp: MDP, pi: Array, gamma: float | Array) -> Array:
+    """A^pi = Q^pi - V^pi, [S, A]; its mean under pi is zero in every state."""
+    v = value(mdp, pi, gamma)
+    return lookahead(mdp, v, gamma) - v[:, None]
+
+
+def visitation(mdp: MDP, pi: Array, gamma: float | Array) -> Array:
+    """d^{rho, pi} [S] = (1 - gamma) sum_t gamma^t P(s_t = s), from `mdp.start`; a distribution."""
+    chain, _ = induced(mdp, pi)
+    return (1.0 - gamma) * discounted(chain.T, mdp.start, gamma)
+
+
+def stationary(mdp: MDP, pi: Array) -> Array:
+    """The stationary distribution [S] of P^pi, which must have only one recurrent class."""
+    chain, _ = induced(mdp, pi)
+    one = jnp.ones(chain.shape[-1], chain.dtype)
+    return jnp.linalg.solve((jnp.eye(chain.shape[-1], dtype=chain.dtype) - chain).T + one[:, None] * one[None, :], one)
+
+
+def deterministic(choice: Array, actions: int, dtype=None) -> Array:
+    """The table [S, A] of the policy that plays `choice` [S]."""
+    return jax.nn.one_hot(choice, actions, dtype=jnp.result_type(float) if dtype is None else dtype)
+
+
+def optimal(mdp: MDP, gamma: float | Array) -> tuple[Array, Array]:
+    """An optimal deterministic policy (actions [S]) and V* [S], by policy iteration.
+
+    An action is replaced only by one better than rounding error, so that ties do not cycle, and never more than
+    10 S A times. The optimum of the imaginary MDP
+    (Xie & Song 2025, §2.3) is `optimal(finite.average(worlds, weight), gamma)`.
+    """
+    states, actions = mdp.reward.shape
+    dtype = mdp.reward.dtype
+
+    def improve(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        choice, _, count = carry
+        q = q_value(mdp, deterministic(choice, actions, dtype), gamma)
+        now = jnp.take_along_axis(q, choice[:, None], axis=-1)[:, 0]
+        noise = 8 * jnp.finfo(dtype).eps * (1.0 + jnp.max(jnp.abs(q)))
+        better = jnp.where(jnp.max(q, axis=-1) > now + noise, jnp.argmax(q, axis=-1).astype(jnp.int32), choice)
+        return better, jnp.any(better != choice), count + 1
+
+    def unfinished(carry: tuple[Array, Array, Array]) -> Array:
+        return carry[1] & (carry[2] < 10 * states * actions)
+
+    first = jnp.argmax(mdp.reward, axis=-1).astype(jnp.int32)
+    choice, _, _ = jax.lax.while_loop(unfinished, improve, (first, jnp.array(True), jnp.zeros((), jnp.int32)))
+    return choice, value(mdp, deterministic(choice, actions, dtype), gamma)
+
+
+def _choices(policy: Policy, theta: Tree, states: int | None = None) -> tuple[Array, Array]:
+    """Log-probabilities [S, C, k] of the decisions behind each choice, and the action each choice means [C].
+
+    A network has no table; it is asked at each of the `states`, where its choices are the actions.
+    """
+    if policy.table is not None:
+        table = policy.table(theta)
+    elif policy.actions and states:
+        obs, choice = (x.reshape(-1) for x in jnp.indices((states, policy.actions), jnp.int32))
+        table = policy.log_probs(theta, obs, choice).reshape(states, policy.actions, -1)
+    else:
+        raise ValueError("exact solvers need policy.table, got a policy without one; use e.g. policies.softmax_table()")
+    return table, policy.action(jnp.arange(table.shape[1]))
+
+
+def probabilities(policy: Policy, theta: Tree, states: int | None = None) -> Array:
+    """pi_theta as a table [S, A]: choices that mean the same action are added up. A network wants to know S."""
+    table, action = _choices(policy, theta, states)
+    fold = jax.nn.one_hot(action, policy.actions, dtype=table.dtype)
+    return jnp.exp(jnp.sum(table, axis=-1)) @ fold
+
+
+def objective(
+    policy: Policy, theta: Tree, mdp: MDP, gamma: float, lam: float = 0.0, bit_discount: float | None = None
+) -> Array:
+    """Discounted return plus lam times bit entropy, from `mdp.start`: Labbi et al. 2025.
+
+    lam = 0 is J_sm; k = 1 is J_r (Eq. 7); k > 1 is J_b (Eq. 65), where decision p of the k that make up a choice has
+    reward - lam * bit_discount^p * log pibar. `bit_discount` is gamma^(1/k) unless given; the published code uses
+    gamma^(1/(k-1)). Where several choices mean one action, the entropy is that of the choice.
+    """
+    table, action = _choices(policy, theta)
+    count = table.shape[-1]
+    discount = gamma ** (1.0 / count) if bit_discount is None else bit_discount
+    entropy = -(table @ jnp.asarray(discount, table.dtype) ** jnp.arange(count, dtype=table.dtype))
+    chosen = jnp.exp(jnp.sum(table, axis=-1))
+    reward = jnp.sum(chosen * (mdp.reward[:, action] + lam * entropy), axis=-1)
+    chain = jnp.einsum("sc,sct->st", chosen, mdp.kernel[:, action])
+    return jnp.dot(mdp.start, discounted(chain, reward, gamma))
+
+
+gradient = jax.grad(objective, argnums=1)
+"""d objective / d theta, exactly; same arguments as `objective`."""
+
+
+def policy_gradient(theta: Array, mdp: MDP, gamma: float, lam: float = 0.0) -> Array:
+    """The same gradient for a softmax table theta [S, A] by the policy gradient theorem: Labbi et al. 2025, Eq. (64).
+
+    d(s) pi(a|s) (Q(s, a) - lam log pi(a|s) - V(s)) / (1 - gamma) with regularised Q and V.
+    """
+    log_pi = jax.nn.log_softmax(theta)
+    pi = jnp.exp(log_pi)
+    regularised = mdp._replace(reward=mdp.reward - lam * log_pi)
+    occupancy = visitation(mdp, pi, gamma)
+    return occupancy[:, None] * pi * advantage(regularised, pi, gamma) / (1.0 - gamma)
+
+
+def average_value(env_params: MDP, pi: Array, gamma: float | Array, weight: Array | None = None) -> Array:
+    """J(pi) = sum_c q_c rho_c . V_c^pi over a stack of worlds: Labbi et al. 2025, Eq. (1); equal weights by default."""
+    return weighted(jax.vmap(lambda mdp: jnp.dot(mdp.start, value(mdp, pi, gamma)))(env_params), weight)
+
+
+def average_objective(
+    policy: Policy,
+    theta: Tree,
+    env_params: MDP,
+    gamma: float,
+    lam: float = 0.0,
+    bit_discount: float | None = None,
+    weight: Array | None = None,
+) -> Array:
+    """F(theta) = sum_c q_c f_c(theta) with f_c the `objective` of client c."""
+    return weighted(jax.vmap(lambda mdp: objective(policy, theta, mdp, gamma, lam, bit_discount))(env_params), weight)
+
+
+def weighted(per_client: Array, weight: Array | None) -> Array:
+    """Mean over the leading axis with weights q, or plain."""
+    return (
+        jnp.mean(per_client, axis=0)
+        if weight is None
+        else jnp.tensordot(weight.astype(per_client.dtype), per_client, axes=1)
+    )

@@ -1,0 +1,214 @@
+"""Measurement is an exchange like any other; it leaves the server as it was."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from fedrl.aggregation.mean import stack
+from fedrl.arguments import at_least, checked
+from fedrl.channels.plain import plain
+from fedrl.environments import protocol
+from fedrl.environments.protocol import Environment, Host
+from fedrl.environments.tabular import finite, solvers
+from fedrl.federations.federation import Federation
+from fedrl.keys import Key
+from fedrl.policies.deterministic import deterministic as without_noise
+from fedrl.rollouts.episodes import MOST_STEPS
+from fedrl.rollouts.sampling import contact
+from fedrl.rollouts.shared import SharedState
+from fedrl.selection.participation import everyone
+from fedrl.selection.selection import BuildSelection, Choose, drawing
+from fedrl.trees import Tree
+from fedrl.types import (
+    Algorithm,
+    Client,
+    Cohort,
+    Exchange,
+    Learner,
+    LocalUpdate,
+    Metrics,
+    Mode,
+    Policy,
+    Trajectory,
+    stepwise,
+)
+
+Evaluation = Callable[[Algorithm, Federation], Exchange]
+
+
+@checked
+def exact_return(
+    clients: BuildSelection = everyone(), *, start: Array | None = None, deterministic: bool = False
+) -> Evaluation:
+    """J_c(pi) of each client by a linear solve, plain (not regularised) and discounted: Eq. (1) of 003, Eq. (3) of 000.
+
+    `start` evaluates from another start distribution than the one trained from, `deterministic` the policy that always
+    takes its most likely action. A large population is measured on the clients that `clients` draws.
+    """
+
+    rho = None if start is None else _distribution(start)
+
+    def build(algorithm: Algorithm, federation: Federation) -> Exchange:
+        _want_mdps(federation, rho)
+        gamma = federation.environment.gamma
+        policy = _acting(algorithm, deterministic)
+
+        def table(theta: Tree, env_params: finite.MDP) -> Array:
+            if not deterministic:
+                return solvers.probabilities(policy, theta, states=env_params.start.shape[-1])
+            choice = policy.sample(theta, jnp.arange(env_params.start.shape[0]), None)
+            return solvers.deterministic(policy.action(choice), policy.actions, env_params.reward.dtype)
+
+        def value(answer, client: Client, key) -> Array:
+            pi = table(algorithm.theta_of(answer, client), client.env_params)
+            return jnp.dot(client.env_params.start if rho is None else rho, solvers.value(client.env_params, pi, gamma))
+
+        local = LocalUpdate(
+            start=value,
+            sample=lambda local, client, key: (),
+            estimate=lambda local, trajectory, client, key: ((), local),
+            apply=lambda local, direction, client: local,
+            finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
+            local_steps=0,
+            possible=lambda value, client: _possible(value, client, gamma),
+        )
+        return evaluation_exchange(algorithm, local, _drawn(clients, algorithm, federation, local))
+
+    return build
+
+
+def _distribution(start: Any) -> Any:
+    """As an array, or a `ValueError`."""
+    rho = finite.as_numbers("start", start)
+    known = np.asarray(rho)
+    if known.ndim != 1 or not (abs(known.sum() - 1.0) < 1e-4 and (known >= 0).all()):
+        raise ValueError(
+            f"start wants one probability for each state, summing to 1, got {known.tolist()!s:.60}; divide it by its sum"
+        )
+    return rho
+
+
+def _want_mdps(federation: Federation, rho: Any) -> None:
+    env_params = jax.eval_shape(federation.example)
+    if not isinstance(env_params, finite.MDP):
+        raise ValueError(
+            f"exact_return solves finite MDPs, and the worlds of this federation are of the kind {type(env_params).__name__}; "
+            "use evaluation=sampled_return()"
+        )
+    if rho is not None and rho.shape != env_params.start.shape:
+        raise ValueError(
+            f"start has {len(rho)} states, the MDPs {env_params.start.shape[0]}; give one probability for each"
+        )
+
+
+def _possible(value: Array, client: Client, gamma: float) -> Array:
+    """Whether |J| <= max |r| / (1 - gamma), with room for what the linear solve may be off by."""
+    return jnp.abs(value) <= 1.01 * jnp.max(jnp.abs(client.env_params.reward)) / (1.0 - gamma) + 1e-6
+
+
+class _Look(NamedTuple):
+    answer: Tree
+    returned: Array
+
+
+def _acting(algorithm: Algorithm, deterministic: bool) -> Policy:
+    policy = stepwise(algorithm.policy)
+    return without_noise(policy) if deterministic else policy
+
+
+@checked
+def sampled_return(
+    episodes: int = 10,
+    clients: BuildSelection = everyone(),
+    *,
+    horizon: int | None = None,
+    per_step: bool = False,
+    deterministic: bool = False,
+) -> Evaluation:
+    """Mean undiscounted return of `episodes` episodes of each client, acting as in training (Wang et al. 2024, Xie & Song
+    2025), or with `deterministic` by the most likely action: an argmax, the mean of a Gaussian.
+
+    `horizon` cuts episodes; by default they go on to the environment's own limit. `per_step` divides by it: of a reward
+    that is a normalised speed this is the mean speed of the epoch, nothing being earned after a crash (paper 001). The
+    draws are the same in every round. Clients that meet in one world are all in it, each with its own parameters.
+    """
+    at_least(1, episodes=episodes)
+    if horizon is not None:
+        at_least(1, "leave it out for the environment's own limit", horizon=horizon)
+
+    def build(algorithm: Algorithm, federation: Federation) -> Exchange:
+        environment = protocol.stepwise(federation.environment)
+        most = horizon or environment.max_episode_steps or (MOST_STEPS if isinstance(environment, Host) else 0)
+        if not most:
+            raise ValueError("this environment has no time limit; say how long to look: sampled_return(horizon=1000)")
+        touch = contact(
+            environment,
+            _acting(algorithm, deterministic),
+            lambda local, client: algorithm.theta_of(local.answer, client),
+            horizon=most,
+            batch=episodes,
+            afresh=True,
+        )
+
+        def afresh(
+            local: _Look, clients: Client, shared_state: SharedState, key: Key
+        ) -> tuple[Trajectory, SharedState]:
+            """Epochs of their own: the world in which clients train stays as it is."""
+            first = jax.tree.map(lambda x: x[0], clients.env_params)
+            return touch.sample(local, clients, touch.init_shared_state(first, key), key)[0], shared_state
+
+        def returned(local: _Look, trajectory: Trajectory, client: Client, key: Key) -> tuple[Array, _Look]:
+            reward = trajectory.reward
+            if touch.shared_env:  # the world went on after its first epoch
+                over = (trajectory.terminated | trajectory.truncated).astype(jnp.int32)
+                reward = jnp.where(jnp.cumsum(over, axis=1) - over == 0, reward, jnp.zeros_like(reward))
+            earned = jnp.mean(jnp.sum(reward, axis=1))
+            return earned / most if per_step else earned, local
+
+        local = LocalUpdate(
+            start=lambda answer, client, key: _Look(answer, jnp.zeros(())),
+            sample=afresh if touch.shared_env else touch.sample,
+            estimate=returned,
+            apply=lambda local, returned, client: local._replace(returned=returned),
+            finish=lambda local, client: (local.returned, (), jnp.zeros((), jnp.int32)),
+            mode=Mode.of(compiled=isinstance(environment, Environment), shared_env=touch.shared_env),
+        )
+        return evaluation_exchange(algorithm, local, _drawn(clients, algorithm, federation, local))
+
+    return build
+
+
+def _drawn(clients: BuildSelection, algorithm: Algorithm, federation: Federation, local: LocalUpdate) -> Choose:
+    return drawing(clients, federation, Learner(algorithm.policy, algorithm.init, local))
+
+
+def default_evaluation(federation: Federation) -> Evaluation:
+    """What is measured unless a user says otherwise: the exact return where worlds are finite MDPs, else a sampled one."""
+    env_params = jax.eval_shape(federation.example)
+    return exact_return() if isinstance(env_params, finite.MDP) else sampled_return()
+
+
+def _returned(server: Any, returns: Array, cohort: Cohort, key: Key) -> tuple[Any, Metrics]:
+    return server, {"return": jnp.sum(cohort.weight * returns), "returns": returns}
+
+
+def evaluation_exchange(
+    algorithm: Algorithm, local: LocalUpdate, choose: Choose, receive: Callable = _returned
+) -> Exchange:
+    """The exchange in which clients look at what the server would answer; `receive` leaves the server as it was.
+
+    Returns move nothing, so a limit on the norm of uploads is not for them.
+    """
+    return Exchange(
+        name="measure",
+        choose=choose,
+        send=lambda server, client_id: algorithm.answer(server),
+        local=local._replace(moved=lambda returned: ()),
+        combine=stack,
+        receive=receive,
+        channel=plain,
+    )

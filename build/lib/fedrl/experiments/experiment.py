@@ -1,0 +1,118 @@
+"""Run a recipe in a folder: every arm in turn, then its verdict and its figures. Resumable at any instant."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from fedrl.engines.engine import Engine
+from fedrl.environments.errors import TrainingDiverged
+from fedrl.evaluation import default_evaluation
+from fedrl.experiments import find, outcomes
+from fedrl.experiments.orders import Order
+from fedrl.experiments.recipe import Arm, Claim, RecipeError
+from fedrl.faults import STOP, Faults
+from fedrl.plots import curves
+from fedrl.records import folder as folders
+from fedrl.records import log
+from fedrl.records.rows import Row, lost
+from fedrl.records.tensors import save_tree, write_atomically
+from fedrl.training import train
+
+Callback = Callable[[str, Row, int], None]  # (arm, newest row, rounds of this arm)
+
+
+def check(order: Order, engine: Engine | None = None, faults: Faults = STOP) -> list[str]:
+    """The names of the arms, after a look for all that can be found wrong before the first round: a ValueError."""
+    arms = find.recipe(order.recipe).build(order.config)
+    for name, arm in arms.items():
+        if arm.rounds < 1 or arm.eval_every < 1:
+            raise RecipeError(
+                f"{name} wants at least 1 round, got {arm.rounds} (measured every {arm.eval_every}); raise it"
+            )
+        algorithm = arm.method(arm.federation)
+        look = (arm.evaluation or default_evaluation(arm.federation))(algorithm, arm.federation)
+        (engine or arm.engine)(algorithm, arm.federation, look, arm.eval_every, faults).close()
+    return list(arms)
+
+
+def run(
+    order: Order,
+    folder: folders.RunFolder,
+    *,
+    engine: Engine | None = None,
+    of_arm: Callable[[str], Engine] | None = None,
+    callback: Callback | None = None,
+    warn: Callable[[str], None],
+    faults: Faults = STOP,
+) -> None:
+    """All arms, then `verdict.json` and the figures. Arms already finished in the folder are only read.
+
+    `engine`, or `of_arm(name)`, plays every arm instead of the one it names. It is no part of the order: exact engines give
+    the same bytes.
+    """
+    for name, arm in find.recipe(order.recipe).build(order.config).items():
+        place = outcomes.arm_folder(folder.path, name)
+        if outcomes.is_finished(place):
+            continue
+        try:
+            train(
+                arm.method,
+                arm.federation,
+                rounds=arm.rounds,
+                seed=order.seed,
+                seeds=order.seeds,
+                out=place,
+                engine=of_arm(name) if of_arm else engine or arm.engine,
+                evaluation=arm.evaluation,
+                eval_every=arm.eval_every,
+                snapshot=arm.snapshot,
+                callback=partial(callback, name) if callback else None,
+                warn=warn,
+                faults=faults,
+            )
+        except TrainingDiverged as error:
+            warn(f"{name} diverged ({error}); claims about it stay undecided")
+            _give_up(place, arm, order.seeds)
+    conclude(order, folder.path)
+    folder.mark_finished()
+
+
+def _give_up(place: Path, arm: Arm, seeds: int) -> None:
+    """Finish an arm that diverged: a last row and final returns that are not numbers."""
+    rows = log.read(place / "log.jsonl")
+    writer = log.LogWriter(place / "log.jsonl", (place / "log.jsonl").stat().st_size)
+    width = next((len(row["returns"]) for row in rows if "returns" in row), arm.federation.count)
+    with writer:
+        writer.write(rows[-1] | {"round": arm.rounds, "diverged": True} | lost(rows, seeds, width))
+    save_tree(place / "returns.safetensors", {"returns": np.full((seeds, width), np.nan)})
+
+
+def conclude(order: Order, path: Path) -> list[Claim]:
+    """Decide the claims and draw the figures from what the folder holds."""
+    found = verify(order, path)
+    draw(order, path)
+    return found
+
+
+def verify(order: Order, path: Path) -> list[Claim]:
+    """Decide the claims and write them to `verdict.json`."""
+    found = claims(order, path)
+    rows = [log.plain("verdict", claim._asdict()) for claim in found]
+    write_atomically(path / "verdict.json", (json.dumps(rows, indent=2, allow_nan=False) + "\n").encode())
+    return found
+
+
+def claims(order: Order, path: Path) -> list[Claim]:
+    return find.recipe(order.recipe).claims(order.config, outcomes.of_run(order, path))
+
+
+def draw(order: Order, path: Path) -> list[Path]:
+    """The recipe's own figures, or the learning curves of all arms."""
+    recipe, found = find.recipe(order.recipe), outcomes.of_run(order, path)
+    if recipe.draw is not None:
+        return recipe.draw(order.config, found, path / "figures")
+    log_rows = {name: outcome.rows for name, outcome in found.items()}
+    return [curves.draw(log_rows, path / "figures" / "return.png", title=f"{order.recipe}: {recipe.shows}")]

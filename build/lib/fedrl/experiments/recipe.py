@@ -1,0 +1,86 @@
+"""What a recipe is: a record of plain facts, a settings dataclass, and the functions that build, judge and draw.
+
+    RECIPE = Recipe(
+        paper="Wang et al. 2024, Table 2",       what it repeats
+        shows="one line for `fedrl recipes`",
+        minutes=1.0, seeds=16,                   at the default size
+        config=Config,                           a frozen dataclass of plain numbers, a sentence per field
+        build=build, claims=claims,              what is trained; what the paper says the result shows
+        paper_settings={"rounds": 2000},         what --paper changes
+    )
+
+A recipe of `fedrl.recipes` has a name there (`fedrl.experiments.find`); the record itself does not know it.
+"""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from fedrl.engines.engine import Engine
+from fedrl.evaluation import Evaluation
+from fedrl.federations.federation import Federation, Method
+from fedrl.records import log
+from fedrl.records.rows import Row
+from fedrl.training import Snapshot
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+class Arm(NamedTuple):
+    """One curve of a recipe: what `train` is given."""
+
+    method: Method
+    federation: Federation
+    rounds: int
+    engine: Engine
+    evaluation: Evaluation | None = None
+    eval_every: int = 1
+    snapshot: Snapshot | None = None
+
+
+class Outcome(NamedTuple):
+    """What became of one arm: its log, its final returns [seeds, clients], and its folder for what else it kept."""
+
+    rows: list[Row]
+    returns: np.ndarray
+    folder: Path = Path()
+
+    def final(self) -> np.ndarray:
+        """Final return of each seed, averaged over clients."""
+        return self.returns.mean(axis=1)
+
+    def curve(self) -> tuple[np.ndarray, np.ndarray]:
+        """Measured rounds [n] and returns [n, seeds]."""
+        return log.columns(self.rows, "return_by_seed")
+
+
+class Claim(NamedTuple):
+    text: str
+    verdict: str  # "holds", "does not hold", "undecided"
+    numbers: dict[str, Any]
+
+
+Config = TypeVar("Config", bound="DataclassInstance")
+Build = Callable[[Config], dict[str, Arm]]  # what is trained, each arm under its own name
+Decide = Callable[[Config, dict[str, Outcome]], list[Claim]]  # what the paper says of these arms, decided by numbers
+Draw = Callable[[Config, dict[str, Outcome], Path], list[Path]]  # the figures, written into a folder that it makes
+
+
+class Recipe(NamedTuple, Generic[Config]):
+    paper: str  # and which figure, table or theorem of it
+    shows: str  # in one line
+    minutes: float  # that the default size takes
+    seeds: int
+    config: type[Config]
+    build: Build[Config]
+    claims: Decide[Config]
+    draw: Draw[Config] | None = None  # None: one figure with the learning curves of all arms
+    paper_settings: Mapping[str, Any] = {}  # fields of `config` that are different at the paper's size
+    paper_seeds: int | None = None  # None: as many as by default
+
+
+class RecipeError(ValueError):
+    """The name or a setting is not known or not of the right kind; the message is one sentence for the user."""

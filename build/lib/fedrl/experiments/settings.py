@@ -1,0 +1,57 @@
+"""A recipe's settings from what the user says: `--paper`, `--set key=value`, or the `[config]` of a run.toml."""
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from fedrl.experiments.recipe import Config, Recipe, RecipeError
+
+
+def configure(
+    recipe: Recipe[Config], *, paper: bool, overrides: Mapping[str, Any], name: str = "this recipe"
+) -> Config:
+    """The recipe's defaults, then the paper's settings if asked for, then the overrides (text or values).
+
+    `name` is what errors call the recipe.
+    """
+    config = recipe.config(**(recipe.paper_settings if paper else {}))
+    fields = [field.name for field in dataclasses.fields(config)]
+    for key, value in overrides.items():
+        if key not in fields:
+            near = difflib.get_close_matches(key, fields, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(fields)}"
+            raise RecipeError(f"{name} has no setting {key!r}; {hint}")
+        config = dataclasses.replace(config, **{key: _convert(key, value, getattr(config, key))})
+    return config
+
+
+def _convert(key: str, value: Any, like: Any) -> Any:
+    """`value` as the kind of thing that `like` is."""
+    try:
+        if isinstance(like, tuple):
+            items = value.split(",") if isinstance(value, str) else list(value)
+            return tuple(_convert(key, item, like[0]) for item in items)
+        if isinstance(like, bool):
+            return value if isinstance(value, bool) else {"true": True, "false": False}[str(value).lower()]
+        if isinstance(like, int):
+            if isinstance(value, bool) or float(value) != int(float(value)):
+                raise ValueError
+            return int(float(value))
+        return type(like)(value)
+    except (ValueError, KeyError, TypeError, OverflowError):
+        kind = {bool: "true or false", int: "a whole number", float: "a number", tuple: "a list like 1,2,3"}
+        wanted = kind.get(type(like), "text")
+        raise RecipeError(
+            f"setting {key} wants {wanted} (now {like!r}), got {value!r}; try --set {key}={_example(like)}"
+        ) from None
+
+
+def _example(like: Any) -> str:
+    return (
+        ",".join(map(str, like))
+        if isinstance(like, tuple)
+        else str(like).lower()
+        if isinstance(like, bool)
+        else str(like)
+    )

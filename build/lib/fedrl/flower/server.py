@@ -1,0 +1,77 @@
+"""The engine `flower`: a federation of organisations, each at a Flower SuperNode with clients of its own.
+
+Flower carries the messages (`Grid`, `ClientApp`) and nothing else; who is asked, in which order answers are combined, and
+all randomness are as in every other engine. This is the app that Flower's SuperLink runs; `fedrl.cli.flower` hands it in.
+"""
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+
+from fedrl.core import lock_step
+from fedrl.engines import cache
+from fedrl.engines.driver import driven
+from fedrl.engines.engine import Engine, Play
+from fedrl.experiments import experiment, fault_options, orders
+from fedrl.experiments.recipe import RecipeError
+from fedrl.faults import STOP, Faults
+from fedrl.federations.federation import Federation
+from fedrl.flower.executor import Organisations, flower_executor
+from fedrl.records import folder as folders
+from fedrl.records.rows import Row
+from fedrl.types import Algorithm, Exchange
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run the recipe that the run's configuration names, in a folder of this machine."""
+    asked = context.run_config
+    plain = json.loads(str(asked["order"]))
+    order = orders.order(plain["recipe"], overrides=plain["config"], seed=plain["seed"], seeds=plain["seeds"])
+    nodes = Organisations(grid, float(asked["patience"]))
+    say = logging.getLogger("flwr").info
+
+    def callback(arm: str, row: Row, rounds: int) -> None:
+        say(
+            "%s: round %d of %d%s",
+            arm,
+            row["round"],
+            rounds,
+            f", return {row['return']:.4g}" if "return" in row else "",
+        )
+
+    with folders.claim(Path(str(asked["out"])), order.plain(), bool(asked["resume"])) as folder:
+        rule = fault_options.from_config(asked).faults()
+        experiment.run(
+            order, folder, of_arm=lambda arm: flower(nodes, plain, arm), callback=callback, warn=say, faults=rule
+        )
+
+
+def flower(nodes: Organisations, order: dict[str, Any], arm: str) -> Engine:
+    """The engine of one arm of a recipe's order."""
+    cache.enable()
+    words = {"recipe": order["recipe"], "settings": json.dumps(order["config"]), "arm": arm}
+
+    def build(
+        algorithm: Algorithm, federation: Federation, evaluation: Exchange, eval_every: int = 1, rule: Faults = STOP, /
+    ) -> Play:
+        refuse_lock_step(algorithm)
+        engine = driven(lambda _, rule, tell: flower_executor(nodes, words, rule, tell))
+        return engine(algorithm, federation, evaluation, eval_every, rule)._replace(most=1)
+
+    return build
+
+
+def refuse_lock_step(algorithm: Algorithm) -> None:
+    for exchange in (*algorithm.opening, *algorithm.exchanges):
+        if lock_step.needed(exchange):
+            raise RecipeError(
+                f"in exchange {exchange.name!r} clients meet, or talk, before every step; organisations are asked once a "
+                "round, so choose another engine"
+            )

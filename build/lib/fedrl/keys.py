@@ -1,0 +1,23 @@
+"""Randomness by address: round / exchange / client / step, never by the order in which things happen to run.
+
+A key is derived from a parent by naming what it is for, so adding a phase, reordering a cohort or resuming in the
+middle leaves every other draw as it was.
+"""
+
+import zlib
+
+import jax
+from jax import Array
+
+Key = Array
+
+
+def of(key: Key, *address: str | int | Array) -> Key:
+    """The key at `address` below `key`; a word counts as its CRC-32, a number as itself."""
+    for part in address:
+        key = jax.random.fold_in(key, zlib.crc32(part.encode()) if isinstance(part, str) else part)
+    return key
+
+
+def of_seed(seed: int) -> Key:
+    return jax.random.key(seed)

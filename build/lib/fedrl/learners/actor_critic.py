@@ -1,0 +1,166 @@
+"""The frame of the on-policy actor-critics: one local step is one iteration (roll out, fit V, improve pi: `iteration.py`).
+
+Actor and critic are learnt together with the other clients, and so are the statistics they see through (`filtering.py`);
+optimiser states and whatever else the improvement of the actor keeps stay in the client's memory. With filters="own" the
+statistics stay there, too, as in the published code of Xie & Song 2025.
+
+Every actor-critic reports, beside what its improvement does: value_loss (the critic's loss on the whole batch after the
+fit), explained_variance (of the targets by V before it), and episode_return and episode_length of the episodes that ended
+in the roll-outs, unfiltered and undiscounted; if none ended these two are NaN, that is not reported. A client's numbers
+are means over its iterations, those of episodes over all that ended in them.
+"""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl import keys, trees
+from fedrl.environments.protocol import Box, Environment, Host
+from fedrl.keys import Key
+from fedrl.learners import iteration
+from fedrl.learners.actor_critic_records import ActorCritic, BuildImprovement, Iterate, Memory, Theta
+from fedrl.learners.filtering import filtering, pooling
+from fedrl.learners.iteration import CRITIC, REPORTS, Parts, filters_of
+from fedrl.learners.likelihood_ratio import log_likelihood, surrogate
+from fedrl.learners.reports import means, nothing
+from fedrl.policies import network
+from fedrl.policies.filtered import Filtered, Filters, filtered
+from fedrl.rollouts.episodes import shapes
+from fedrl.rollouts.sampling import Contact, contact
+from fedrl.trees import Tree
+from fedrl.types import BuildLearner, Client, Learner, LocalUpdate, Mode, Trajectory
+
+
+def actor_critic(improvement: BuildImprovement, settings: ActorCritic) -> BuildLearner:
+    """The learner that improves its actor so: `ppo`, `trpo` and `tac` each pass their own."""
+
+    def build(environment: Environment | Host) -> Learner:
+        parts = _parts(improvement, settings, environment)
+        rolls_out = contact(
+            environment,
+            parts.acting,
+            lambda local, client: _acts_with(parts, local.theta, client._replace(memory=local.memory)),
+            horizon=_horizon(settings),
+            batch=settings.num_envs,
+            restart=True,
+        )
+        local = _local_update(parts, rolls_out)
+        learner = Learner(
+            parts.acting,
+            partial(_init, parts),
+            local,
+            memory=partial(_first_memory, parts),
+            acts_with=partial(_acts_with, parts),
+            log_pi=lambda theta, obs, choice: log_likelihood(parts.policy, theta.actor, obs, choice),
+            opening=(_warm_up(parts, local),) if settings.warm_up else (),
+            init_shared_state=rolls_out.init_shared_state,
+            pooling=pooling,
+        )
+        return _remembering(parts, learner) if settings.remember else learner
+
+    return build
+
+
+def _parts(improvement: BuildImprovement, settings: ActorCritic, environment: Environment | Host) -> Parts:
+    policy = settings.policy(environment)
+    size, _ = network.inputs(environment.observations)
+    standardises = settings.filter_observations and isinstance(environment.observations, Box)
+    return Parts(
+        settings,
+        environment,
+        policy,
+        acting=filtered(policy) if standardises else policy,
+        improvement=improvement(policy),
+        filters=filtering(size, observations=standardises, rewards=settings.filter_rewards),
+        standardises=standardises,
+    )
+
+
+def _horizon(settings: ActorCritic) -> int:
+    return settings.steps // settings.num_envs
+
+
+def _init(parts: Parts, key: Key) -> Theta:
+    size, _ = network.inputs(parts.environment.observations)
+    critic = network.init(keys.of(key, "critic"), (size, *parts.settings.value, 1))
+    actor = parts.policy.init(keys.of(key, "actor"))
+    return Theta(actor, critic, parts.filters.fresh() if parts.pooled else Filters())
+
+
+def _acts_with(parts: Parts, theta: Theta, client: Client) -> Tree:
+    return _seeing_through(parts, filters_of(parts, theta, client), theta.actor)
+
+
+def _seeing_through(parts: Parts, filters: Filters, actor: Tree) -> Tree:
+    """The parameters of the acting policy."""
+    return Filtered(actor, filters.obs) if parts.standardises else actor
+
+
+def _first_memory(parts: Parts, client_id: Array, key: Key) -> Memory:
+    s, theta, filters = parts.settings, _init(parts, key), parts.filters.fresh()
+    recent: Any = ()
+    if s.remember:
+        parameters = _seeing_through(parts, filters, theta.actor)
+        room = shapes(parts.environment, parts.acting, parameters, horizon=_horizon(s), batch=s.num_envs * s.remember)
+        recent = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), room)
+    states = parts.improvement.init(theta.actor), CRITIC.init(theta.critic)
+    return Memory(Filters() if parts.pooled else filters, *states, recent)
+
+
+def _local_update(parts: Parts, rolls_out: Contact) -> LocalUpdate:
+    def start(message: Any, client: Client, key: Key) -> Iterate:
+        gathered = parts.filters.fresh() if parts.pooled else Filters()
+        report = nothing((*parts.improvement.reports, *REPORTS))
+        return Iterate(message.theta, client.memory, message, jnp.zeros((), jnp.int32), gathered, report)
+
+    def apply(local: Iterate, direction: Theta, client: Client) -> Iterate:
+        moved = trees.add(local.theta._replace(filters=Filters()), direction)
+        return local._replace(theta=moved._replace(filters=local.theta.filters))
+
+    def finish(local: Iterate, client: Client) -> tuple[Theta, Memory, Array]:
+        now, before = (theta._replace(filters=Filters()) for theta in (local.theta, local.message.theta))
+        return trees.subtract(now, before)._replace(filters=local.gathered), local.memory, local.env_steps
+
+    settings = parts.settings
+    return LocalUpdate(
+        start,
+        rolls_out.sample,
+        partial(iteration.learn_from, parts),
+        apply,
+        finish,
+        local_steps=settings.local_steps,
+        mode=Mode.of(compiled=isinstance(parts.environment, Environment), shared_env=rolls_out.shared_env),
+        most_env_steps=_horizon(settings) * settings.num_envs,
+        metrics=lambda local, client: means(local.report),
+    )
+
+
+def _warm_up(parts: Parts, local: LocalUpdate) -> LocalUpdate:
+    """`local` that only looks about: it fills filters and memory, moves no parameters and reports nothing."""
+    return local._replace(
+        estimate=lambda local, trajectory, client, key: ((), iteration.after_seeing(parts, local, trajectory)),
+        apply=lambda local, direction, client: local,
+        finish=lambda local, client: (Theta((), (), local.gathered), local.memory, local.env_steps),
+        local_steps=-(-parts.settings.warm_up // parts.settings.steps),
+        metrics=lambda local, client: {},
+    )
+
+
+def _remembering(parts: Parts, learner: Learner) -> Learner:
+    """`learner` with what methods of selection ask of the iterations it remembers."""
+
+    def recent(theta: Theta, client: Client) -> Trajectory:
+        return parts.filters.look(filters_of(parts, theta, client), client.memory.recent)
+
+    def advantages(theta: Theta, client: Client) -> Array:
+        return iteration.advantages(parts, theta, recent(theta, client))[0]
+
+    def loss(theta: Theta, client: Client) -> Array:
+        """Minus the mean advantage at the current policy (ratio 1, KL 0); its gradient is the policy gradient's."""
+        batch = iteration.batch_of(parts, jax.lax.stop_gradient(theta), client, client.memory.recent)
+        return -surrogate(parts.policy, theta.actor, batch)
+
+    return learner._replace(recent=recent, advantages=advantages, loss=loss)

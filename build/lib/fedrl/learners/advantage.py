@@ -1,0 +1,60 @@
+"""Generalised advantage estimation (Schulman et al. 2016) on batches of episodes that end, are cut, or begin anew."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl.types import Trajectory
+
+HANDFUL = 64
+
+
+def gae(
+    trajectory: Trajectory, reward: Array, value: Array, value_after: Array, *, gamma: float, gae_lambda: float
+) -> Array:
+    """Advantages [B, T]: sum over l of (gamma lam)^l delta_{t+l} within the episode.
+
+    delta_t = r_t + gamma V(after) - V(obs); V(after) counts as zero where the task was over. `value` and `value_after`
+    are V at `seen.obs` and `seen.after`. An episode that was cut is worth what V says it still is; give a `value_after`
+    of zero there for the convention of 004's published code.
+    """
+    going_on = jnp.where(trajectory.terminated, 0.0, 1.0)
+    linked = jnp.where(trajectory.terminated | trajectory.truncated, 0.0, 1.0)
+    delta = reward + gamma * going_on * value_after - value
+
+    def backwards(later: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
+        delta, linked = now
+        advantage = delta + gamma * gae_lambda * linked * later
+        return advantage, advantage
+
+    first = jnp.zeros_like(delta[:, 0])
+    _, advantage = jax.lax.scan(backwards, first, (delta.T, linked.T), reverse=True)
+    return advantage.T
+
+
+def values_after(trajectory: Trajectory, value: Array, value_of: Callable[[Any], Array]) -> Array:
+    """V at `seen.after` [B, T], given V at `seen.obs`: the next step's, and what `value_of` says where an episode was cut.
+
+    Those places are few, so they are gathered and go to the network a handful at a time.
+    """
+    size, count = trajectory.truncated.size, jnp.sum(trajectory.truncated)
+    truncated = trajectory.truncated.reshape(-1)
+    rows = jnp.arange(size, dtype=jnp.int32)
+    places = jnp.full((size + HANDFUL,), size, jnp.int32)
+    places = places.at[jnp.where(truncated, jnp.cumsum(truncated) - 1, size + HANDFUL)].set(rows, mode="drop")
+    after = jax.tree.map(lambda x: x.reshape(size, *x.shape[2:]), trajectory.after)
+
+    def some(i: Array, later: Array) -> Array:
+        here = jax.lax.dynamic_slice(places, (i * HANDFUL,), (HANDFUL,))
+        return later.at[here].set(value_of(jax.tree.map(lambda x: x[here], after)), mode="drop")
+
+    shifted = jnp.concatenate([value[:, 1:], value[:, -1:]], axis=1).reshape(-1)
+    return jax.lax.fori_loop(0, -(-count // HANDFUL), some, shifted).reshape(value.shape)
+
+
+def standardised(x: Array) -> Array:
+    """Mean zero, deviation one over everything in x."""
+    return (x - jnp.mean(x)) / (jnp.std(x) + 1e-8)

@@ -1,0 +1,72 @@
+"""What an actor-critic sees through: observations standardised, rewards scaled, by running statistics (`Filters`).
+
+The statistics are pooled by default: clients upload what they have seen since the last broadcast, the server adds it up
+and sends the sum. A client that has not trained yet, or was never in the federation, sees through the same filters.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from fedrl.aggregation.moments import pool
+from fedrl.learners.actor_critic_records import Theta
+from fedrl.learners.minibatches import rows
+from fedrl.policies import filtered as filters
+from fedrl.policies.filtered import Filters, Moments
+from fedrl.types import Cohort, Combine, Pooling, Trajectory, add_displacement
+
+
+class Filtering(NamedTuple):
+    fresh: Callable[[], Filters]  # before anything was seen
+    look: Callable[[Filters, Trajectory], Trajectory]  # a roll-out as the networks see it
+    update: Callable[[Filters, Trajectory], Filters]  # with a roll-out added
+
+
+def filtering(size: int, *, observations: bool, rewards: bool) -> Filtering:
+    """Filters of observations of `size` numbers and of rewards, each only where asked for."""
+
+    def fresh() -> Filters:
+        return Filters(filters.nothing_seen(size) if observations else (), filters.nothing_seen(1) if rewards else ())
+
+    def look(through: Filters, trajectory: Trajectory) -> Trajectory:
+        if isinstance(through.obs, Moments):
+            obs, after = (filters.standardise(through.obs, x) for x in (trajectory.obs, trajectory.after))
+            trajectory = trajectory._replace(obs=obs, after=after)
+        if isinstance(through.reward, Moments):
+            trajectory = trajectory._replace(reward=filters.scale_reward(through.reward, trajectory.reward))
+        return trajectory
+
+    def update(so_far: Filters, trajectory: Trajectory) -> Filters:
+        weight = rows(trajectory.alive).astype(jnp.float32)
+        obs, reward = so_far
+        if isinstance(obs, Moments):
+            obs = filters.update(obs, rows(trajectory.obs), weight)
+        if isinstance(reward, Moments):
+            reward = filters.update(reward, rows(trajectory.reward)[:, None], weight)
+        return Filters(obs, reward)
+
+    return Filtering(fresh, look, update)
+
+
+def _combine(uploads: Theta, cohort: Cohort, rule: Combine) -> Theta:
+    moved = rule(uploads._replace(filters=Filters()), cohort)
+    trajectory = jax.tree.map(
+        lambda x: pool(x, cohort, rule), uploads.filters, is_leaf=lambda x: isinstance(x, Moments)
+    )
+    return moved._replace(filters=trajectory)
+
+
+def _add(theta: Theta, aggregate: Theta, step: float) -> Theta:
+    actor, critic = (add_displacement(*part, step) for part in zip(theta[:2], aggregate[:2], strict=True))
+    return Theta(actor, critic, filters.all_merged(theta.filters, aggregate.filters))
+
+
+# actor and critic are displaced as the server's rule says; statistics are added as they are
+pooling = Pooling(
+    _combine,
+    _add,
+    displacement=lambda aggregate: aggregate._replace(filters=Filters()),
+    moving=lambda aggregate, displacement: displacement._replace(filters=aggregate.filters),
+)

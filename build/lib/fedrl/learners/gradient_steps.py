@@ -1,0 +1,121 @@
+"""Local ascent: from a direction to the learner that every averaging method shares."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl import trees
+from fedrl.arguments import at_least, checked
+from fedrl.environments.protocol import Environment, Host
+from fedrl.keys import Key
+from fedrl.learners.reports import Report, added, means, nothing
+from fedrl.policies.softmax import softmax_table
+from fedrl.trees import Tree
+from fedrl.types import BuildLearner, BuildPolicy, Client, Learner, LocalUpdate, Mode, Policy
+
+
+class Direction(NamedTuple):
+    """How a step is found: act, then learn from what was seen. `sample` is the client's whole contact with its world."""
+
+    sample: Callable  # (theta, message, client, key)       -> seen
+    learn: Callable  # (theta, message, seen, client, key) -> tree like theta, environment steps taken[, `Report`]
+    shared_env: bool = False  # `sample` as in a LocalUpdate: of all clients at once, with (scene, key) at its end
+    init_shared_state: Callable = lambda env_params, key: ()
+    most_env_steps: int = 0  # that one step can take, 0 if not known
+    reports: tuple[str, ...] = ()  # what the report of `learn` measures (`reports.py`); () where it has none
+
+
+BuildDirection = Callable[[Any, Policy], Direction]  # (environment, policy)
+
+
+class Ascent(NamedTuple):
+    """A client in the middle of its local steps."""
+
+    theta: Tree
+    message: Tree
+    env_steps: Array
+    report: Report  # of the steps so far
+
+
+def gradient_update(
+    direction: Direction,
+    *,
+    eta: float,
+    local_steps: int,
+    theta_of: Callable[[Tree, Client], Tree] = lambda message, client: message.theta,
+    finish: Callable[[Ascent, Client], tuple[Tree, Tree]] | None = None,
+    steps_of: Callable[[Client, Key], Array] | None = None,
+    compiled: bool = True,
+) -> LocalUpdate:
+    """theta <- theta + eta * direction, `local_steps` times; uploads the displacement theta_K - theta (003, Eq. 4).
+
+    Reports the mean over the local steps of what the direction measures.
+    """
+    check_steps(eta, local_steps)
+
+    def start(message: Tree, client: Client, key: Key) -> Ascent:
+        return Ascent(theta_of(message, client), message, jnp.zeros((), jnp.int32), nothing(direction.reports))
+
+    def sample(local: Ascent, client: Client, *rest: Tree) -> Tree:
+        return direction.sample(local.theta, local.message, client, *rest)
+
+    def estimate(local: Ascent, trajectory: Tree, client: Client, key: Key) -> tuple[Tree, Ascent]:
+        tree, steps, *step = direction.learn(local.theta, local.message, trajectory, client, key)
+        report = added(local.report, step[0]) if direction.reports else local.report
+        return tree, local._replace(env_steps=local.env_steps + steps, report=report)
+
+    def apply(local: Ascent, tree: Tree, client: Client) -> Ascent:
+        return local._replace(theta=trees.add(local.theta, trees.scale(eta, tree)))
+
+    def finished(local: Ascent, client: Client) -> tuple[Tree, Tree, Array]:
+        if finish is None:
+            return trees.subtract(local.theta, theta_of(local.message, client)), (), local.env_steps
+        return *finish(local, client), local.env_steps
+
+    return LocalUpdate(
+        start,
+        sample,
+        estimate,
+        apply,
+        finished,
+        local_steps=local_steps,
+        steps_of=steps_of,
+        mode=Mode.of(compiled=compiled, shared_env=direction.shared_env),
+        most_env_steps=direction.most_env_steps,
+        metrics=lambda local, client: means(local.report),
+    )
+
+
+@checked
+def gradient_learner(
+    direction: BuildDirection,
+    *,
+    eta: float,
+    local_steps: int,
+    policy: BuildPolicy = softmax_table(),
+    steps_of: Callable[[Client, Key], Array] | None = None,
+) -> BuildLearner:
+    """The learner that takes `local_steps` steps of size `eta` along `direction`."""
+    check_steps(eta, local_steps)
+
+    def build(environment: Environment | Host) -> Learner:
+        acting = policy(environment)
+        along = direction(environment, acting)
+        local = gradient_update(
+            along,
+            eta=eta,
+            local_steps=local_steps,
+            steps_of=steps_of,
+            compiled=isinstance(environment, Environment),
+        )
+        return Learner(acting, acting.init, local, init_shared_state=along.init_shared_state)
+
+    return build
+
+
+def check_steps(eta: float, local_steps: int) -> None:
+    """A step of zero stays where it is; one below would descend."""
+    at_least(0, "take a small step such as 0.1", eta=eta)
+    at_least(1, local_steps=local_steps)

@@ -1,0 +1,90 @@
+"""Variance-reduced momentum direction of FedSVRPG-M: Wang et al. 2024, Eqs. (2) and (4)."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl import trees
+from fedrl.arguments import at_least, checked
+from fedrl.environments.protocol import Environment
+from fedrl.keys import Key
+from fedrl.learners.gradient_steps import BuildDirection, Direction
+from fedrl.learners.reinforce import reward_to_go, scores
+from fedrl.learners.reports import EPISODES, WEIGHTS, Report, aside, first_episodes, importance, measured
+from fedrl.policies.kinds import want_gradient
+from fedrl.rollouts.episodes import env_steps, sampler
+from fedrl.trees import Tree
+from fedrl.types import Client, Policy, Trajectory
+
+
+class Anchor(NamedTuple):
+    """What the server of FedSVRPG-M sends: theta_r, theta_{r-1}, u_r."""
+
+    theta: Tree
+    theta_prev: Tree
+    u: Tree
+    selection: Tree = ()  # what a selection tells those who train
+
+
+@checked
+def svrpg(*, beta: float, horizon: int, batch: int = 1, corrected: bool = True) -> BuildDirection:
+    """beta g(theta) + (1 - beta) [u + g(theta) - w g(theta_prev)] from episodes sampled under `theta`.
+
+    beta = 1 is plain REINFORCE. The paper samples one episode per local step (`batch` = 1). corrected=False leaves the
+    term -w g(theta_prev) out: not the paper's method but heavy-ball momentum, whose steps add up to 1 / beta; it is here
+    because it alone gives the order that the paper's Table 2 prints (docs/reproductions.md).
+
+    Reports what `reinforce` does, of g(theta); where there is a w also the largest one and its effective_share, (sum w)^2 /
+    (batch * sum w^2): 1 while theta is theta_prev, 1 / batch if one episode has all the weight.
+    """
+    at_least(0, beta=beta)
+    at_least(1, horizon=horizon, batch=batch)
+
+    def build(environment: Environment, policy: Policy) -> Direction:
+        want_gradient("svrpg", policy)
+        act = sampler(environment, policy, horizon=horizon, batch=batch)
+
+        def learn(
+            theta: Tree, anchor: Anchor, trajectory: Trajectory, client: Client, key: Key
+        ) -> tuple[Tree, Array, Report]:
+            to_go = reward_to_go(environment, policy, theta, trajectory)
+            mean = jnp.full((batch,), 1.0 / batch, to_go.dtype)
+            at = scores(policy, theta, trajectory, to_go)
+            g = at(theta, mean)
+            report = first_episodes(aside(trajectory))
+            if beta == 1.0:
+                return g, env_steps(trajectory), report
+            if not corrected:
+                return trees.add(g, trees.scale(1.0 - beta, anchor.u)), env_steps(trajectory), report
+            weight = importance_weight(policy, anchor.theta_prev, theta, trajectory)
+            g_prev = at(anchor.theta_prev, mean * weight)
+            report |= measured(importance(aside(weight)))
+            # beta g + (1 - beta)(u + g - w g') = g + (1 - beta)(u - w g')
+            return (
+                trees.add(g, trees.scale(1.0 - beta, trees.subtract(anchor.u, g_prev))),
+                env_steps(trajectory),
+                report,
+            )
+
+        return Direction(
+            lambda theta, anchor, client, key: act(theta, client, key),
+            learn,
+            most_env_steps=horizon * batch,
+            reports=EPISODES if beta == 1.0 or not corrected else (*EPISODES, *WEIGHTS),
+        )
+
+    return build
+
+
+def importance_weight(policy: Policy, theta_new: Tree, theta: Tree, trajectory: Trajectory) -> Array:
+    """w(tau | theta_new, theta) of Eq. (2), one per episode [B]; averages to one over episodes sampled under `theta`."""
+    new, old = (log_likelihood(policy, at, trajectory) for at in (theta_new, theta))
+    return jax.lax.stop_gradient(jnp.exp(new - old))
+
+
+def log_likelihood(policy: Policy, theta: Tree, trajectory: Trajectory) -> Array:
+    """log p(tau | theta) of every episode [B], up to what does not depend on theta."""
+    log_probs = jnp.sum(policy.log_probs(theta, trajectory.obs, trajectory.choice), axis=-1)
+    return jnp.sum(jnp.where(trajectory.alive, log_probs, jnp.zeros_like(log_probs)), axis=1)

@@ -1,0 +1,1 @@
+"""Group relative policy optimisation of agents that act over many turns."""

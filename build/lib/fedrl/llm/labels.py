@@ -1,0 +1,156 @@
+"""Which tasks a model wins: the success labels of HardnessPartition (paper 002, Algorithm 4), made and kept in a file."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedrl.llm.episodes import Acting, Noise, noise_of, play
+from fedrl.llm.evaluation import HOW, SIDE_BY_SIDE
+from fedrl.llm.models.behaviour_cloning import Settings
+from fedrl.llm.models.loading import Spec, opened
+from fedrl.llm.models.model import Theta, load
+from fedrl.llm.partitions.draws import at
+from fedrl.records.tensors import write_atomically
+
+Won = dict[int, float]  # task -> the share of its episodes that were won
+# With the application, what labels follow from:
+DECIDING = ("theta", "decode", "temperature", "window", "most_tokens", "episodes", "seed")
+
+
+class LabelsError(ValueError):
+    """The labels cannot be used as asked; the message is one sentence for the user."""
+
+
+def label(
+    spec: Spec,
+    theta: Theta,
+    settings: Settings,
+    path: str | Path,
+    *,
+    by: dict[str, Any] | None = None,
+    episodes: int = 1,
+    seed: int = 0,
+    acting: Acting = HOW,
+    callback: Callable[[Won], None] | None = None,
+) -> Won:
+    """`episodes` episodes of every task of the application's pool with the parameters `theta`, and in `path` who won.
+
+    The file is written whenever some tasks are done, so that the same call, after it was stopped at any instant, goes on
+    there and ends with the same bytes: draws are addressed by `seed` and task. `by` says in the file who played. `callback`
+    is called with the labels so far.
+    """
+    if episodes < 1:
+        raise LabelsError(f"a label wants at least 1 episode of each task, got {episodes}; try 1")
+    path, app = Path(path), settings.build()
+    head = {
+        "application": _plain(settings),
+        "theta": _fingerprint(theta),
+        "decode": acting.decode,
+        "temperature": acting.temperature,
+        "window": acting.window,
+        "most_tokens": acting.most_tokens if acting.decode == "free" else None,
+        "episodes": episodes,
+        "seed": seed,
+        "by": by or {},
+        "tasks": len(app.pool),
+    }
+    won = _begun(path, head)
+    if callback:
+        callback(won)
+    if all(int(task) in won for task in app.pool):
+        return won
+    path.parent.mkdir(parents=True, exist_ok=True)
+    model, teller, most = opened(spec), spec.teller(), max(1, SIDE_BY_SIDE // episodes)
+    load(model, theta)
+    for first in range(0, len(app.pool), most):  # always the same tasks side by side: rounding hangs on the company
+        some = [int(task) for task in app.pool[first : first + most]]
+        if all(task in won for task in some):
+            continue
+        noises = [noise_of(at(seed, "label", task, n), 1, acting) for task in some for n in range(episodes)]
+        seen = play(model, teller, app.world.make, some, episodes, _together(noises), acting)
+        wins = np.array([episode.won for episode in seen], float).reshape(len(some), episodes)
+        won |= dict(zip(some, wins.mean(axis=1).tolist(), strict=True))
+        labels = {str(task): bool(share) if episodes == 1 else share for task, share in sorted(won.items())}
+        write_atomically(path, (json.dumps(head | {"won": labels}, indent=1) + "\n").encode())
+        if callback:
+            callback(won)
+    return won
+
+
+def read(path: str | Path, settings: Settings, pool: Sequence[int] | np.ndarray, *, least: float = 0.5) -> np.ndarray:
+    """Whether each task of `pool` is solved [tasks], bool: won in at least the share `least` of its labelled episodes.
+
+    `settings` are those of the application (`WebShop`, `Household`) that `pool` belongs to; labels of another are refused.
+    """
+    if not 0 < least <= 1:
+        raise LabelsError(f"least wants a share above 0 and at most 1, got {least}; try 0.5")
+    content = _content(Path(path))
+    if different := _difference(content["application"], _plain(settings)):
+        raise LabelsError(
+            f"{path} has labels of another application ({different}); label its tasks with `fedrl agents label` and a run "
+            "of these settings"
+        )
+    won = content["won"]
+    missing = [int(task) for task in pool if int(task) not in won]
+    if missing:
+        few = ", ".join(map(str, missing[:3])) + (", …" if len(missing) > 3 else "")
+        raise LabelsError(
+            f"{path} has no labels of {len(missing)} of {len(pool)} tasks ({few}); the same `fedrl agents label` again "
+            "goes on where it stopped"
+        )
+    return np.array([won[int(task)] >= least for task in pool], bool)
+
+
+def _together(noises: list[Noise]) -> Noise:
+    return lambda step: np.concatenate([noise(step) for noise in noises])
+
+
+def _begun(path: Path, head: dict[str, Any]) -> Won:
+    """What an earlier call for the same labels has left in the file."""
+    if not path.exists():
+        return {}
+    content = _content(path)
+    there, here = ({key: it.get(key) for key in DECIDING} for it in (content, head))
+    if different := _difference(content["application"], head["application"]) or _difference(there, here):
+        raise LabelsError(f"{path} has other labels ({different}); pass another --out, or remove this file")
+    return content["won"]
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """The file, with its labels as `Won`."""
+    again = f"make it with `fedrl agents label RUN --out {path}`"
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(content["application"], dict):
+            raise TypeError
+        return content | {"won": {int(task): float(share) for task, share in content["won"].items()}}
+    except FileNotFoundError:
+        raise LabelsError(f"there are no labels in {path}, no such file; {again}") from None
+    except json.JSONDecodeError as error:
+        raise LabelsError(f"{path} is not valid JSON ({error}); {again}") from None
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise LabelsError(f"{path} is no file of labels; {again}") from None
+
+
+def _plain(settings: Settings) -> dict[str, Any]:
+    """Settings as JSON gives them back."""
+    return json.loads(json.dumps({"name": type(settings).__name__, **vars(settings)}, default=vars))
+
+
+def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
+    for key in dict.fromkeys([*here, *there]):
+        if there.get(key) != here.get(key):
+            return f"{key} is {there.get(key)!r} there, {here.get(key)!r} here"
+    return ""
+
+
+def _fingerprint(theta: Theta) -> str:
+    found = hashlib.sha256()
+    for name in sorted(theta):
+        found.update(name.encode())
+        found.update(np.ascontiguousarray(theta[name]).tobytes())
+    return found.hexdigest()[:20]

@@ -1,0 +1,75 @@
+"""Log-probabilities of decisions taken in episodes, all tokens read at once: what learning differentiates."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fedrl.llm.decoding import Decision
+from fedrl.llm.models.frozen_prefix import Below
+from fedrl.llm.models.model import Model
+from fedrl.llm.packing import Packed, pack
+from fedrl.llm.reader import masked, scores
+
+
+class Sample(NamedTuple):
+    """A text and the decisions in it."""
+
+    tokens: Sequence[int]
+    decisions: Sequence[Decision]
+    steps: Sequence[int] = ()  # of each decision the number of its step, where the text is of an episode
+
+
+class Likelihood(NamedTuple):
+    """Of every decision, those of the first sample first."""
+
+    log_prob: Tensor
+    entropy: Tensor
+    language: Tensor  # mean log-probability of all tokens read, one number; zero where nobody asks
+
+
+def likelihood(
+    model: Model,
+    samples: Sequence[Sample],
+    temperature: float = 1.0,
+    *,
+    language: bool = False,
+    below: Below | None = None,
+) -> Likelihood:
+    """What the model now gives the decisions. Only what comes before the last of them is read, and what texts begin with
+    alike only once.
+
+    At temperature 0 the likeliest was taken, and what is given is, as in `decoding`, its probability at temperature 1.
+    `below` keeps what the frozen layers make of these samples, for another call.
+    """
+    net = model.net
+    texts = [sample.tokens[: max(d.position for d in sample.decisions)] for sample in samples]
+    packed = pack(texts)
+    with (below or Below(model)).once():
+        hidden = net.base_model(
+            input_ids=torch.from_numpy(packed.ids).to(net.device),
+            position_ids=torch.from_numpy(packed.positions).to(net.device),
+            attention_mask=masked(net, torch.from_numpy(packed.attends).to(net.device)),
+        ).last_hidden_state
+    made = [(i, decision) for i, sample in enumerate(samples) for decision in sample.decisions]
+    rows = torch.tensor([packed.rows[i] for i, _ in made])
+    before = torch.tensor([packed.paths[i][d.position - 1] for i, d in made])
+    choices = [d.choices for _, d in made]
+    free = [x is None for x in choices]
+    if any(free) and not all(free):
+        raise ValueError("some decisions are free and some among commands; decode all episodes of a batch in one way")
+    logits = scores(net, hidden[rows, before], None if all(free) else [c for c in choices if c is not None])
+    chosen = torch.tensor([d.chosen if d.choices is None else d.choices.index(d.chosen) for _, d in made])
+    log_p = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
+    entropy = -(log_p.exp() * log_p.masked_fill(log_p.isinf(), 0.0)).sum(dim=-1)
+    told = _language(model, hidden, packed) if language else log_p.new_zeros(())
+    return Likelihood(log_p.gather(1, chosen[:, None].to(log_p.device))[:, 0], entropy, told)
+
+
+def _language(model: Model, hidden: Tensor, packed: Packed) -> Tensor:
+    rows = np.repeat(packed.rows, [len(path) - 1 for path in packed.paths])
+    before, after = (np.concatenate([path[part] for path in packed.paths]) for part in (slice(-1), slice(1, None)))
+    log_p = torch.log_softmax(scores(model.net, hidden[rows, before], None), dim=-1)
+    return log_p.gather(1, torch.from_numpy(packed.ids[rows, after])[:, None].to(log_p.device)).mean()

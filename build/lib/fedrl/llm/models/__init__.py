@@ -1,0 +1,1 @@
+"""Language models: what is trained of them travels as named arrays, the rest stays where it is."""

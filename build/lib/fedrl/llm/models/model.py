@@ -1,0 +1,176 @@
+"""A causal language model as an agent's policy: what of it is trained, as named arrays in and out."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from peft import LoraConfig, inject_adapter_in_model
+from peft.tuners.tuners_utils import BaseTunerLayer
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from fedrl.arguments import at_least, checked_class
+
+Theta = dict[str, Any]  # name -> array: what is trained, averaged and travels
+
+
+class ModelError(ValueError):
+    """The model cannot be had; the message is one sentence for the user."""
+
+
+@checked_class
+@dataclass(frozen=True)
+class Lora:
+    """Low-rank adapters on the linear maps of the last `layers` layers (0: of all), the rest being frozen.
+
+    `freeze_a`: of B A only B is trained, A being the same everywhere; the mean of B then is the mean of the products.
+    """
+
+    rank: int = 8
+    alpha: int = 16
+    layers: int = 0
+    freeze_a: bool = False
+
+    def __post_init__(self) -> None:
+        at_least(1, "8 is usual", rank=self.rank, alpha=self.alpha)
+        at_least(0, "0 takes all", layers=self.layers)
+
+
+class Model(NamedTuple):
+    net: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    names: tuple[str, ...]  # of the parameters that are trained, in order
+    lora: Lora | None
+
+
+def trained(
+    net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, lora: Lora | None, *, checkpointing: bool = False
+) -> Model:
+    """`net` made ready: with adapters, or with all its parameters to be trained.
+
+    `checkpointing`: layers forget what they computed while learning (see `learning`), and compute it again.
+    """
+    adapt(net, lora)
+    net.eval()  # no dropout: rolling out and learning see the same network
+    net.config.use_cache = False  # whoever reads on keeps a cache of its own
+    if checkpointing:
+        net.gradient_checkpointing_enable({"use_reentrant": False})
+        net.disable_input_require_grads()  # it has made gradients flow through frozen layers, too, down to the words
+    names = tuple(name for name, parameter in net.named_parameters() if parameter.requires_grad)
+    return Model(net, tokenizer, names, lora)
+
+
+def adapt(net: PreTrainedModel, lora: Lora | None) -> None:
+    """Let only what is trained ask for gradients: all, or adapters, put in now. Adapters are in single precision."""
+    net.requires_grad_(lora is None)
+    if lora is None:
+        return
+    depth, linear = net.config.num_hidden_layers, _linear(net)
+    if not 0 <= lora.layers <= depth:
+        raise ValueError(f"lora wants from 1 to {depth} of the model's layers (0: all), got {lora.layers}")
+    if not linear:
+        raise ValueError(
+            f"{type(net).__name__} has no linear maps in its layers to put adapters on; train all of it: lora=None"
+        )
+    last = list(range(depth - (lora.layers or depth), depth))
+    config = LoraConfig(
+        r=lora.rank, lora_alpha=lora.alpha, target_modules=linear, layers_to_transform=last, lora_dropout=0.0
+    )
+    with torch.random.fork_rng(devices=[]):  # one factor starts at random: always the same, and nobody else's draws
+        torch.manual_seed(0)
+        inject_adapter_in_model(config, net, low_cpu_mem_usage=net.device.type == "meta")
+    for name, parameter in net.named_parameters():
+        if parameter.requires_grad:
+            parameter.data = parameter.data.float()
+            parameter.requires_grad_(not (lora.freeze_a and "lora_A" in name))
+
+
+def _linear(net: PreTrainedModel) -> list[str]:
+    """The names of the linear maps in the layers: all but the one that gives the words their scores."""
+    head = net.get_output_embeddings()
+    found = {name.split(".")[-1] for name, m in net.named_modules() if isinstance(m, torch.nn.Linear) and m is not head}
+    return sorted(found)
+
+
+def theta_of(model: Model) -> Theta:
+    """The trained parameters as they are, copied."""
+    parameters = dict(model.net.named_parameters())
+    return {name: parameters[name].detach().float().cpu().numpy().copy() for name in model.names}
+
+
+@torch.no_grad()
+def load(model: Model, theta: Theta) -> None:
+    """Make `theta` the trained parameters."""
+    parameters = dict(model.net.named_parameters())
+    for name in model.names:
+        parameters[name].copy_(torch.from_numpy(np.array(theta[name])))
+
+
+def gradients(model: Model) -> Theta:
+    """Of the trained parameters; those that nothing reached have none, which is zero."""
+    parameters = dict(model.net.named_parameters())
+    return {
+        name: (p.grad if p.grad is not None else torch.zeros_like(p)).float().cpu().numpy()
+        for name, p in ((name, parameters[name]) for name in model.names)
+    }
+
+
+@contextmanager
+def learning(model: Model) -> Iterator[None]:
+    """While gradients are taken: with checkpointing, the layers that are trained forget and compute again.
+
+    transformers does so only in layers that are told to train; they alone are told, not what is in them, so that no
+    dropout wakes up.
+    """
+    layers = [
+        layer
+        for layer in model.net.modules()
+        if isinstance(layer, GradientCheckpointingLayer)
+        and layer.gradient_checkpointing
+        and any(parameter.requires_grad for parameter in layer.parameters())
+    ]
+    for layer in layers:
+        layer.training = True
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.training = False
+
+
+@contextmanager
+def as_it_came(model: Model, first: Theta | None) -> Iterator[None]:
+    """The model before any training: with the parameters `first`, or, where that is None, without its adapters."""
+    if first is None:
+        with _without_adapters(model):
+            yield
+        return
+    parameters = {name: p for name, p in model.net.named_parameters() if name in model.names}
+    now = {name: parameter.data for name, parameter in parameters.items()}
+    for name, parameter in parameters.items():
+        came = torch.from_numpy(np.require(first[name], requirements="W"))
+        parameter.data = came.to(parameter.device, parameter.dtype)
+    try:
+        yield
+    finally:
+        for name, parameter in parameters.items():
+            parameter.data = now[name]
+
+
+@contextmanager
+def _without_adapters(model: Model) -> Iterator[None]:
+    if model.lora is None:
+        raise ValueError("a model without adapters is as it came only with the parameters it had; give them as first")
+    layers = [module for module in model.net.modules() if isinstance(module, BaseTunerLayer)]
+    for layer in layers:
+        layer.enable_adapters(False)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.enable_adapters(True)
+        for name, parameter in model.net.named_parameters():
+            parameter.requires_grad_(name in model.names)

@@ -1,0 +1,157 @@
+"""Pretrained models by name: SmolLM2 from its wheel, or any causal language model in a folder or on the hub."""
+
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+
+from fedrl import keys
+from fedrl.arguments import above, at_least, checked_class
+from fedrl.keys import Key
+from fedrl.llm.context import PromptFormatter, of_chat
+from fedrl.llm.models import weights_cache
+from fedrl.llm.models.behaviour_cloning import Settings, kept, plans, taught, theta_in
+from fedrl.llm.models.loading import opened
+from fedrl.llm.models.memory import Plan, skeleton
+from fedrl.llm.models.model import Lora, Model, Theta, trained
+from fedrl.llm.models.model import ModelError as ModelError
+from fedrl.llm.models.resolve import SMOLLM2, found, identity, tokenizer_of
+from fedrl.llm.partitions.draws import at
+
+FREE = "You act in a text world."  # to one that speaks freely: how it is to answer is said with what is seen
+SYSTEM = f"{FREE} Answer with one of the actions you can take, and nothing else."
+DTYPES = ("auto", "float32", "bfloat16")
+VERSION = 3  # of what a warm start does: another number makes them anew
+
+
+@checked_class
+@dataclass(frozen=True)
+class Warm:
+    """Imitation of public demonstrations before anything else: our addition to the paper, its gain reported apart."""
+
+    application: Settings
+    demonstrations: int = 48  # of the application's public ones
+    passes: int = 3
+    learning_rate: float = 5e-4
+    minibatch: int = 4  # texts
+    window: int | None = None  # how they are told, as in `episodes.Acting`
+    threads: int = 2  # of the one process that does it, before any worker begins
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        at_least(1, demonstrations=self.demonstrations, minibatch=self.minibatch, threads=self.threads)
+        at_least(0, passes=self.passes, seed=self.seed)
+        above(0, "5e-4 suits adapters", learning_rate=self.learning_rate)
+        if self.window is not None:
+            at_least(0, "None tells them as one transcript", window=self.window)
+
+
+@checked_class
+@dataclass(frozen=True)
+class Pretrained:
+    """`name` is "smollm2", a folder, or a name on the hub such as "Qwen/Qwen2.5-1.5B-Instruct".
+
+    Adapters are in single precision whatever the rest computes in, and so is all that travels. theta_0, from which training
+    starts and to which the KL term holds it, is the model as it came, or after its warm start where it has one.
+
+    Only weights in safetensors are read and no code of the model's own runs, unless `trust` says that its maker is trusted.
+    """
+
+    name: str = SMOLLM2
+    lora: Lora | None = Lora(rank=8, alpha=16, layers=12)
+    system: str = SYSTEM
+    threads: int = 2  # with several worker processes: cores / workers
+    dtype: str = "auto"  # "float32", "bfloat16", or the better of them (`best_dtype`)
+    checkpointing: bool = False  # compute activations twice rather than keep them while learning
+    warm: Warm | None = None
+    shows_commands: bool = True  # beside what is seen, which in WebShop shows them anyway
+    tokens: int = 2048  # learnt from at once, as `Grpo.at_once`: for the estimate of memory, and nothing else
+    trust: bool = False  # let it bring code of its own and pickled weights, which may run anything on this machine
+
+    def __post_init__(self) -> None:
+        if self.dtype not in DTYPES:
+            raise ValueError(f"dtype is one of {', '.join(DTYPES)}, got {self.dtype!r}")
+        at_least(1, threads=self.threads, tokens=self.tokens)
+
+    def open(self) -> Model:
+        tokenizer = tokenizer_of(self.name, self.trust)
+        net = weights_cache.net_of(self.name, self._plan())
+        return trained(net, tokenizer, self.lora, checkpointing=self.checkpointing)
+
+    def teller(self) -> PromptFormatter:
+        return _teller(self.name, self.trust, self.system, self.shows_commands)
+
+    def init(self, key: Key) -> Theta:
+        """theta_0. New adapters begin as zero: A is drawn, B is nothing."""
+        first = self.first()
+        if first is not None:
+            return {name: jnp.asarray(value) for name, value in first.items()}
+        return {
+            name: jnp.zeros(shape)
+            if "lora_B" in name
+            else jax.random.normal(keys.of(key, "adapter", index), shape) / shape[1] ** 0.5
+            for index, (name, shape) in enumerate(self._shapes().items())
+        }
+
+    def first(self) -> Theta | None:
+        if self.warm is not None:
+            return _warmed(self)
+        return None if self.lora is not None else weights_cache.first_of(self.name, self._plan())
+
+    def _plan(self) -> Plan:
+        dtype = best_dtype() if self.dtype == "auto" else getattr(torch, self.dtype)
+        return Plan(self.lora, dtype, self.checkpointing, self.tokens, self.trust)
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Of what is trained, in order, without reading any weights."""
+        model = skeleton(found(self.name, self.trust).config, self._plan())
+        parameters = dict(model.net.named_parameters())
+        return {name: tuple(parameters[name].shape) for name in model.names}
+
+
+@lru_cache(maxsize=2)
+def _teller(name: str, trust: bool, system: str, shows_commands: bool) -> PromptFormatter:
+    tokenizer = tokenizer_of(name, trust)
+    return PromptFormatter(tokenizer, of_chat(tokenizer, system, shows_commands=shows_commands))
+
+
+@lru_cache(maxsize=2)
+def _warmed(spec: Pretrained) -> Theta:
+    """From the cache or made now: the same bytes either way."""
+    warm = spec.warm
+    assert warm is not None
+    words = (
+        f"{VERSION} {identity(spec.name, spec.trust)} {spec.lora} {spec._plan().dtype} {weights_cache.device()} {spec.system!r} "
+        f"{spec.checkpointing} {spec.shows_commands} {type(warm.application).__name__} {asdict(warm)}"
+    )
+    place = kept("warm", words, partial(_make, replace(spec, warm=None, threads=warm.threads), warm))
+    return theta_in(place, {name: np.zeros(shape, np.float32) for name, shape in spec._shapes().items()})
+
+
+def _make(cold: Pretrained, warm: Warm, place: Path) -> Theta:
+    app = warm.application.build()
+    return taught(
+        opened(cold),
+        cold.init(keys.of_seed(warm.seed)),
+        cold.teller(),
+        app,
+        plans(app, warm.demonstrations),
+        passes=warm.passes,
+        learning_rate=warm.learning_rate,
+        shuffle=at(warm.seed, "warm"),
+        minibatch=warm.minibatch,
+        window=warm.window,
+    )
+
+
+def best_dtype() -> torch.dtype:
+    """bfloat16 where it is fast: on CUDA. Processors without units for it are several times slower than in float32.
+
+    Who asks for it on a virtual machine that announces such units (AMX) without having them is killed by an illegal
+    instruction; ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 in the environment prevents that.
+    """
+    return torch.bfloat16 if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else torch.float32

@@ -1,0 +1,172 @@
+"""Reading on: texts of different lengths, extended again and again, through one cache of a causal language model."""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import takewhile
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.cache_utils import Cache, DynamicLayer
+
+SPARE = 128  # columns of the cache that are made at once
+
+
+class Reader:
+    """Texts, each with the hidden state after its last token. All are read at once, and those that are the same as one.
+
+    Texts that began as one are in one row of the cache for as long as they go on alike. Every token's keys and values stand
+    in the column of its position, whichever read they came with. What fills a short block up stands behind the row's end,
+    where nobody looks and what comes next is written.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model = model
+        self.cache = Cache(layer_class_to_replicate=partial(_Columns, self))  # type: ignore[arg-type]  # it is only called
+        self.row: list[int] = []  # of each text
+        self.lengths: Tensor | None = None  # [rows]
+        self.last: Tensor | None = None  # [rows, width] hidden states
+        self.positions: Tensor | None = None  # [rows, tokens] of what is being read
+
+    @torch.no_grad()
+    def read(self, blocks: Sequence[Sequence[int]]) -> Tensor:
+        """Each text goes on with its block, which may be empty but not at first; the hidden states after [texts, width]."""
+        if self.last is None and not all(blocks):
+            raise ValueError(
+                "a text begins with at least one token, but a row's first block is empty; give it an opening"
+            )
+        was = self.row if self.last is not None else [0] * len(blocks)
+        going = list(zip(was, map(tuple, blocks), strict=True))
+        ways = {way: number for number, way in enumerate(dict.fromkeys(going))}
+        self.row = [ways[way] for way in going]
+        if self.last is not None:
+            self._select([row for row, _ in ways])
+        self._read([block for _, block in ways])
+        return self.hidden
+
+    @property
+    def hidden(self) -> Tensor:
+        """After each text [texts, width]."""
+        assert self.last is not None
+        return self.last[self.row]
+
+    def _read(self, blocks: Sequence[Sequence[int]]) -> None:
+        """Of rows, not of texts."""
+        device = self.model.device
+        new = torch.tensor([len(block) for block in blocks])
+        width = int(new.max())
+        if width == 0:
+            return
+        ids = torch.zeros(len(blocks), width, dtype=torch.long)
+        for row, block in enumerate(blocks):
+            ids[row, : len(block)] = torch.tensor(block, dtype=torch.long)
+        new = new.to(device)
+        before = self.lengths if self.lengths is not None else torch.zeros_like(new)
+        self.positions = before[:, None] + torch.arange(width, device=device)
+        columns = torch.arange(int(self.positions.max()) + 1, device=device)
+        hidden = self.model.base_model(
+            input_ids=ids.to(device),
+            attention_mask=masked(self.model, columns <= self.positions[:, :, None]),
+            position_ids=self.positions,
+            past_key_values=self.cache,
+            use_cache=True,
+        ).last_hidden_state
+        after = hidden[torch.arange(len(blocks), device=device), (new - 1).clamp(min=0)]
+        self.last = after if self.last is None else torch.where((new > 0)[:, None], after, self.last)
+        self.lengths = before + new
+
+    def _select(self, rows: list[int]) -> None:
+        """Only these rows of the cache, in this order; one that is named twice goes on in two ways."""
+        assert self.lengths is not None
+        assert self.last is not None
+        if rows == list(range(len(self.lengths))):
+            return
+        index = torch.tensor(rows, device=self.model.device)
+        self.cache.batch_select_indices(index)
+        self.lengths, self.last = self.lengths[index], self.last[index]
+
+    def repeat(self, times: int) -> None:
+        """Every text `times` times over."""
+        self.row = [row for row in self.row for _ in range(times)]
+
+    def keep(self, texts: Sequence[int]) -> None:
+        """Only these texts, in this order."""
+        self.row = [self.row[text] for text in texts]
+
+
+class _Columns(DynamicLayer):
+    """One layer's keys and values, [rows, heads, columns, width]: a column for every position, and some to spare."""
+
+    def __init__(self, reader: Reader) -> None:
+        super().__init__()
+        self.reader = reader
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        positions = self.reader.positions
+        assert positions is not None
+        columns = int(positions.max()) + 1
+        if not self.is_initialized:
+            self.lazy_initialization(key_states, value_states)
+            self.keys, self.values = key_states[:, :, :0], value_states[:, :, :0]
+        assert self.keys is not None
+        assert self.values is not None
+        if columns > self.keys.shape[2]:
+            self.keys, self.values = _widened(self.keys, columns + SPARE), _widened(self.values, columns + SPARE)
+        place = positions[:, None, :, None].expand_as(key_states)
+        self.keys.scatter_(2, place, key_states)
+        self.values.scatter_(2, place, value_states)
+        return self.keys[:, :, :columns], self.values[:, :, :columns]
+
+
+def masked(model: PreTrainedModel, attends: Tensor) -> Tensor:
+    """[rows, 1, tokens, columns] as the model's way of attending wants it: yes and no, or something to be added."""
+    attends = attends[:, None]
+    if model.config._attn_implementation != "eager":
+        return attends
+    return torch.zeros_like(attends, dtype=model.dtype).masked_fill(~attends, torch.finfo(model.dtype).min)
+
+
+def _widened(cached: Tensor, columns: int) -> Tensor:
+    wide = cached.new_zeros(*cached.shape[:2], columns, cached.shape[3])
+    wide[:, :, : cached.shape[2]] = cached
+    return wide
+
+
+def reading(model: PreTrainedModel, texts: Sequence[list[int]], groups: Sequence[int]) -> Reader:
+    """A reader of new texts, in this order. What those of one group (a number each) begin with is read once for them."""
+    members: dict[int, list[list[int]]] = {}
+    for text, group in zip(texts, groups, strict=True):
+        members.setdefault(group, []).append(text)
+    beginnings = {group: _beginning(some) for group, some in members.items()}
+    place = {group: row for row, group in enumerate(members)}
+    reader = Reader(model)
+    reader.read(list(beginnings.values()))
+    reader.keep([place[group] for group in groups])
+    reader.read([text[len(beginnings[group]) :] for text, group in zip(texts, groups, strict=True)])
+    return reader
+
+
+def _beginning(texts: Sequence[list[int]]) -> list[int]:
+    """What all of them begin with: the first and the last in order have it in common, and no others less."""
+    ends = zip(min(texts), max(texts), strict=False)
+    return [token for token, _ in takewhile(lambda pair: pair[0] == pair[1], ends)]
+
+
+def scores(model: PreTrainedModel, hidden: Tensor, choices: Sequence[Sequence[int]] | None) -> Tensor:
+    """Logits after `hidden` [n, width] of each row's `choices`, filled up with minus infinity; None: of all tokens.
+
+    At least in single precision, whatever the model computes in: probabilities are made of them.
+    """
+    weight = model.get_output_embeddings().weight
+    precise = torch.promote_types(weight.dtype, torch.float32)
+    if choices is None:
+        return (hidden @ weight.T).to(precise)
+    most = max(len(row) for row in choices)
+    index = torch.zeros(len(choices), most, dtype=torch.long)
+    there = torch.zeros(len(choices), most, dtype=torch.bool)
+    for row, tokens in enumerate(choices):
+        index[row, : len(tokens)] = torch.tensor(tokens)
+        there[row, : len(tokens)] = True
+    logits = torch.einsum("nw,ncw->nc", hidden, weight[index.to(weight.device)]).to(precise)
+    return logits.masked_fill(~there.to(weight.device), float("-inf"))

@@ -1,0 +1,14 @@
+"""WebShop (Yao et al. 2022), one half of FedAgentGym (paper 002): a shop of text pages, searched, browsed and bought from.
+
+It runs on WebShop's own three files or on a generated `catalogue` in the same format, and imports neither JAX nor torch.
+"""
+
+try:
+    import bm25s  # noqa: F401
+    import Stemmer  # type: ignore[import-not-found]  # noqa: F401
+    import thefuzz  # noqa: F401
+except ImportError as error:
+    raise ImportError(
+        f"WebShop wants bm25s, PyStemmer and thefuzz, and {error.name} could not be imported ({error}): "
+        "pip install 'fedrl[llm]'"
+    ) from error

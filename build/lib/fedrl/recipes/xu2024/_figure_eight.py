@@ -1,0 +1,133 @@
+"""What the recipes on Figure Eight share (Xu et al. 2024, §VII): the world, in arrays or in SUMO; PPO; how it is measured.
+
+Of Table III: m = 7, T = 1500, P = 250, gamma 0.9, clip 0.2, 4 passes over a mini-batch. What the paper does not say is ours:
+two layers of 64 tanh units for actor and critic, Adam, lambda 0.95 of GAE, observations filtered, and the settings of the
+world (`environments/traffic/sumo/figure_eight.py`). An epoch is 6 mini-batches.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+
+from fedrl.algorithms.fmarl import fmarl
+from fedrl.channels.graphs import SIXTEEN_LINKS, THIRTEEN_LINKS
+from fedrl.engines.engine import Engine
+from fedrl.engines.fused import fused
+from fedrl.engines.one_at_a_time import one_at_a_time
+from fedrl.environments.traffic import figure_eight
+from fedrl.evaluation import sampled_return
+from fedrl.experiments.recipe import Arm, Outcome, RecipeError
+from fedrl.federations.federation import Federation, Method
+from fedrl.learners.decay import constant as undecayed
+from fedrl.learners.decay import exponential
+from fedrl.learners.local_step_counts import StepCounts, given
+from fedrl.learners.optimizers import constant
+from fedrl.learners.ppo import ppo
+from fedrl.policies.mlp import gaussian_mlp
+from fedrl.recipes.xu2024 import _curves as curves
+from fedrl.recipes.xu2024 import _references as references
+from fedrl.theory.utility import Row
+from fedrl.types import BuildLearner
+
+GRAPHS = {0: None, 13: THIRTEEN_LINKS, 16: SIXTEEN_LINKS}
+AGENTS, GAMMA, SPEED = 7, 0.9, 20.0  # m/s that earn 1
+
+
+@dataclass(frozen=True)
+class Config:
+    simulator: str = "arrays"  # "arrays" or "sumo" (real, some hundred times slower)
+    epochs: int = 60  # U
+    length: int = 1500  # T: steps of an epoch
+    minibatch: int = 250  # P: steps between two local updates
+    eta: float = 1e-3  # Table III says 1e-4, its Figure 5 that 1e-3 is better
+    hidden: int = 64
+    filters: Literal["pooled", "own"] = (
+        "own"  # whose statistics observations are standardised by: each agent's "own", or "pooled"
+    )
+    repetitions: int = 5  # of a test epoch
+    test_every: int = 10  # epochs
+
+
+PAPER_SETTINGS = {"epochs": 500}
+
+
+def learner(config: Config, eta: float | None = None, remember: int = 0) -> BuildLearner:
+    """PPO; with `remember` it also has a loss on the last mini-batches."""
+    learning_rate = config.eta if eta is None else eta
+    return ppo(
+        policy=gaussian_mlp(config.hidden, config.hidden),
+        value=(config.hidden, config.hidden),
+        steps=config.minibatch,
+        num_envs=1,
+        epochs=4,
+        minibatch=config.minibatch,
+        learning_rate=constant(learning_rate),
+        critic_learning_rate=learning_rate,
+        critic_epochs=4,
+        critic_minibatch=config.minibatch,
+        filter_rewards=False,
+        filters=config.filters,
+        remember=remember,
+        warm_up=remember * config.minibatch,
+    )
+
+
+def variant(config: Config, row: Row, eta: float | None = None) -> Method:
+    """The method of a row of Table IV."""
+    return fmarl(
+        learner(config, eta),
+        tau=row.tau,
+        pace=pace(row),
+        decay=undecayed if row.lam is None else exponential(row.lam),
+        graph=GRAPHS[row.links],
+        interactions=row.E,
+    )
+
+
+def pace(row: Row) -> StepCounts | None:
+    return None if set(row.tau_i) == {row.tau} else given(row.tau_i)
+
+
+def arm(config: Config, method: Method, tau: int = 1) -> Arm:
+    """tau local updates a round: so many rounds that all arms see the same epochs."""
+    if config.length % config.minibatch or config.epochs < 1:
+        raise RecipeError(
+            f"length={config.length} must be a multiple of minibatch={config.minibatch}, and epochs at least 1, "
+            f"got {config.epochs}; try --set minibatch=250 --set length=1500"
+        )
+    return Arm(
+        method,
+        federation(config),
+        rounds(config, tau),
+        _engine(config),
+        evaluation=sampled_return(config.repetitions, per_step=True),
+        eval_every=max(1, round(config.test_every * config.length / config.minibatch / tau)),
+    )
+
+
+def rounds(config: Config, tau: int) -> int:
+    return max(1, config.epochs * config.length // config.minibatch // tau)
+
+
+def federation(config: Config) -> Federation:
+    if config.simulator == "sumo":
+        from fedrl.environments.traffic.sumo import FigureEight
+        from fedrl.federations.pettingzoo_envs import pettingzoo
+
+        return pettingzoo(partial(FigureEight, horizon=config.length), max_episode_steps=config.length, gamma=GAMMA)
+    if config.simulator != "arrays":
+        raise RecipeError(f"simulator is arrays or sumo, got {config.simulator!r}; try --set simulator=sumo")
+    env_params = jax.tree.map(lambda x: jnp.broadcast_to(x, (AGENTS,)), figure_eight.params(v_ref=SPEED))
+    return Federation(figure_eight.environment(GAMMA, config.length), env_params)
+
+
+def _engine(config: Config) -> Engine:
+    return one_at_a_time() if config.simulator == "sumo" else fused("vmap")
+
+
+def draw(config: Config, arms: dict[str, Outcome], path: Path, title: str) -> Path:
+    return curves.draw(arms, references.figure_eight(config.length), path, title, epochs=config.epochs, v_ref=SPEED)

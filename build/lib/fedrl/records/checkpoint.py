@@ -1,0 +1,135 @@
+"""Checkpoints that are either whole or not there.
+
+`round-000123.safetensors` is written first, then `round-000123.json` with its length and sha256 and a checksum of
+itself. A checkpoint exists once that sidecar does; everything else in the folder is litter from a crash.
+"""
+
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from fedrl.records.tensors import from_bytes, sync_folder, to_bytes, write_atomically
+from fedrl.trees import Tree
+
+
+class Checkpoint(NamedTuple):
+    state: Tree
+    round: int
+    log_bytes: int  # how much of the log had been written: resume by cutting it there
+
+
+class CheckpointCorrupted(ValueError):
+    """One checkpoint that cannot be used, and why."""
+
+
+def save(folder: str | Path, state_tree: Tree, *, round: int, log_bytes: int, keep: int = 2) -> None:
+    """Write the checkpoint of `round`, then remove all but it and the `keep - 1` whole ones before it.
+
+    Later rounds are removed too: they can only come from a history that was given up when an earlier one was resumed.
+    Sync the log first, so that `log_bytes` of it are on the disk when this returns.
+    """
+    if keep < 1:
+        raise ValueError(f"keep={keep} would remove the checkpoint just written; pass 1 or more")
+    if round < 0 or log_bytes < 0:
+        raise ValueError(f"round={round} and log_bytes={log_bytes} must not be negative; pass counts")
+    folder = Path(folder)
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        sync_folder(folder.parent)
+    data = to_bytes(state_tree)
+    write_atomically(_data(folder, round), data)
+    write_atomically(_sidecar(folder, round), _describe(round, log_bytes, len(data), hashlib.sha256(data).hexdigest()))
+    _prune(folder, round, keep)
+
+
+def newest(folder: str | Path, like: Tree) -> tuple[Checkpoint | None, list[str]]:
+    """The newest whole checkpoint (None if there is none) and, newest first, what was passed over and why.
+
+    A whole checkpoint that does not fit `like` is not damage but the wrong program: that raises ValueError.
+    """
+    folder, damaged = Path(folder), []
+    for round in sorted(_rounds(folder), reverse=True):
+        try:
+            data, log_bytes = _read(folder, round)
+        except CheckpointCorrupted as reason:
+            damaged.append(str(reason))
+        else:
+            return Checkpoint(from_bytes(data, like, name=str(_data(folder, round))), round, log_bytes), damaged
+    return None, damaged
+
+
+def _data(folder: Path, round: int) -> Path:
+    return folder / f"round-{round:06d}.safetensors"
+
+
+def _sidecar(folder: Path, round: int) -> Path:
+    return folder / f"round-{round:06d}.json"
+
+
+def _rounds(folder: Path) -> set[int]:
+    """Rounds of which there is at least one of the two files."""
+    if not folder.is_dir():
+        return set()
+    found = (re.fullmatch(r"round-(\d{6,})\.(safetensors|json)", path.name) for path in folder.iterdir())
+    return {int(match[1]) for match in found if match}
+
+
+def _describe(round: int, log_bytes: int, length: int, sha256: str) -> bytes:
+    """The one spelling of a sidecar. Reading compares all bytes with it, so that not even a blank can change unseen."""
+    fields = {"round": round, "log_bytes": log_bytes, "data_bytes": length, "data_sha256": sha256}
+    checksum = hashlib.sha256(json.dumps(fields).encode()).hexdigest()
+    return (json.dumps(fields | {"checksum": checksum}, indent=1) + "\n").encode()
+
+
+def _read_sidecar(folder: Path, round: int) -> dict:
+    sidecar = _sidecar(folder, round)
+    try:
+        text = sidecar.read_bytes()
+    except FileNotFoundError:
+        raise CheckpointCorrupted(
+            f"{_data(folder, round).name}: no {sidecar.name} beside it, it was never finished"
+        ) from None
+    except OSError as error:
+        raise CheckpointCorrupted(f"{sidecar.name}: cannot be read ({error.strerror})") from None
+    try:
+        fields = json.loads(text)
+        whole = text == _describe(round, fields["log_bytes"], fields["data_bytes"], fields["data_sha256"])
+    except (ValueError, KeyError, TypeError):
+        raise CheckpointCorrupted(f"{sidecar.name}: cut short or altered") from None
+    if not whole:
+        raise CheckpointCorrupted(f"{sidecar.name}: its checksum differs")
+    return fields
+
+
+def _read(folder: Path, round: int) -> tuple[bytes, int]:
+    """The data bytes that were hashed are the ones returned: nothing is read twice."""
+    fields, path = _read_sidecar(folder, round), _data(folder, round)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise CheckpointCorrupted(f"{path.name}: cannot be read ({error.strerror})") from None
+    if len(data) != fields["data_bytes"]:
+        raise CheckpointCorrupted(f"{path.name}: {len(data)} bytes, wanted {fields['data_bytes']}")
+    if hashlib.sha256(data).hexdigest() != fields["data_sha256"]:
+        raise CheckpointCorrupted(f"{path.name}: sha256 differs")
+    return data, fields["log_bytes"]
+
+
+def _prune(folder: Path, newest_round: int, keep: int) -> None:
+    """Only those with a whole sidecar count towards `keep`; the data of older ones is not hashed again."""
+    kept = {newest_round}
+    for round in sorted(_rounds(folder), reverse=True):
+        if round < newest_round and len(kept) < keep and _looks_whole(folder, round):
+            kept.add(round)
+    for round in sorted(_rounds(folder) - kept):
+        _sidecar(folder, round).unlink(missing_ok=True)  # first, so that a crash here leaves litter, not a false claim
+        _data(folder, round).unlink(missing_ok=True)
+
+
+def _looks_whole(folder: Path, round: int) -> bool:
+    try:
+        return _data(folder, round).stat().st_size == _read_sidecar(folder, round)["data_bytes"]
+    except (CheckpointCorrupted, OSError):
+        return False

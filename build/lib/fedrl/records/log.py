@@ -1,0 +1,139 @@
+"""`log.jsonl`: one JSON object a round, appended. Plots, reports and claims read nothing else.
+
+Not a number and infinity become null, because JSON has neither; `columns` turns null back into NaN.
+"""
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+WHOLE = "put the whole log back, or give another out"
+COSTS = ("seconds", "env_steps", "bytes_down", "bytes_up", "bytes_peer")  # of every row, from which a run goes on
+
+
+class LogWriter:
+    """Appends rows from byte `offset` on, after cutting off what follows it: rows of rounds that will be run again.
+
+    Every row is handed to the system at once, so that it can be watched; `sync` puts it on the disk. `bytes` is how
+    much the last `sync` made safe, which is what a checkpoint should remember.
+    """
+
+    def __init__(self, path: str | Path, offset: int = 0):
+        path = Path(path)
+        self._file = open(path, "r+b" if path.exists() else "x+b")  # noqa: SIM115 (closed by `close`)
+        try:
+            _check_offset(path, self._file, offset)
+            self._file.truncate(offset)
+            self._file.seek(offset)
+            self.bytes = offset
+            self.sync()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def write(self, row: dict[str, Any]) -> None:
+        """Append one row; numbers and arrays of NumPy and JAX become plain numbers and lists."""
+        line = json.dumps({name: plain(name, value) for name, value in row.items()}, allow_nan=False)
+        self._file.write(line.encode() + b"\n")
+        self._file.flush()
+
+    def sync(self) -> int:
+        """Put all rows on the disk and return `bytes`."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self.bytes = self._file.tell()
+        return self.bytes
+
+    def close(self) -> None:
+        if not self._file.closed:
+            self.sync()
+            self._file.close()
+
+    def __enter__(self) -> "LogWriter":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read(path: str | Path, size: int | None = None) -> list[dict[str, Any]]:
+    """All rows, or those in the first `size` bytes, without a torn last line (the run is writing, or was killed).
+
+    Any other line that is no row with its round is an error. A first line that does not even begin like a row was never one.
+    """
+    lines = Path(path).read_bytes()[:size].splitlines(keepends=True)
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            row = json.loads(line)
+            if not isinstance(row, dict):
+                raise ValueError("not an object")
+            if not isinstance(row.get("round"), int):
+                raise ValueError("its round is not a whole number")
+        except ValueError as error:
+            if number == len(lines) and not line.endswith(b"\n") and (number > 1 or line.startswith(b"{")):
+                break
+            raise ValueError(
+                f"{path}, line {number}: wanted one JSON object, a round's row, got {line[:40]!r} ({error}); "
+                "use another copy"
+            ) from None
+        rows.append(row)
+    return rows
+
+
+def check_end(path: Path, rows: list[dict[str, Any]], round: int) -> None:
+    """Raise unless the last of `rows` is that of `round`, where a checkpoint goes on, with all that the next ones need."""
+    last = rows[-1] if rows else {}
+    if last.get("round") != round:
+        came = f"ends with round {last.get('round')!r}" if rows else "is empty" if path.exists() else "is missing"
+        raise ValueError(f"{path} {came}, and the checkpoint goes on from round {round}; {WHOLE}")
+    for name in COSTS:
+        if not isinstance(last.get(name), int | float):
+            raise ValueError(
+                f"{path}: the row of round {round} has {name} {last.get(name)!r}, wanted a number; {WHOLE}"
+            )
+
+
+def columns(rows: list[dict[str, Any]], name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rounds [n] and values [n, ...] of the rows that have the field `name`; both empty if none has."""
+    having = [row for row in rows if name in row]
+    try:
+        values = np.array([row[name] for row in having], dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise ValueError(
+            f"field {name!r} is not the same shape of numbers in every row ({error}); pick the rows before the columns"
+        ) from None
+    return np.array([row["round"] for row in having], dtype=np.int64), values
+
+
+def _check_offset(path: Path, file: Any, offset: int) -> None:
+    size = os.fstat(file.fileno()).st_size
+    if not 0 <= offset <= size:
+        raise ValueError(f"{path} has {size} bytes, fewer than the {offset} to go on from; {WHOLE}")
+    file.seek(max(offset - 1, 0))
+    if offset and file.read(1) != b"\n":
+        raise ValueError(f"byte {offset} of {path} is inside a line, so the checkpoint is of another log; {WHOLE}")
+
+
+def plain(name: str, value: Any) -> Any:
+    """`value` as JSON can hold it."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): plain(f"{name}.{key}", item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(name, item) for item in value]
+    if not hasattr(value, "dtype"):
+        raise TypeError(f"log field {name!r} is a {type(value).__name__}; log numbers, text, lists, dicts or arrays")
+    array = np.asarray(value)
+    if array.dtype.kind in "OcMm":
+        raise TypeError(f"log field {name!r} has dtype {array.dtype}; log real numbers")
+    if array.dtype.kind in "biuU":
+        return array.tolist()
+    return plain(name, array.astype(np.float64).tolist())

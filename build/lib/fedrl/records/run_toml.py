@@ -1,0 +1,72 @@
+"""`run.toml`: which run a folder holds, and the versions of the packages that began it."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from fedrl.records.identity import Config, differences, versions
+
+REPEATS = "# `fedrl run` with this file repeats the run.\n"
+DESCRIBES = (
+    "# What the run in this folder is. `fedrl.train(..., out=...)` goes on with it only if all of this is the same.\n"
+)
+
+
+class RunFolderError(ValueError):
+    """The folder cannot be used as asked; the message is one sentence for the user."""
+
+
+def read_config(path: str | Path) -> Config:
+    """The config in a `run.toml`, or in that of a run folder, without the versions."""
+    return {name: value for name, value in _read(Path(path)).items() if name != "versions"}
+
+
+def is_trained(config: Config) -> bool:
+    """Whether a config was written by `fedrl.train`, not for a recipe."""
+    return config.get("kind") == "train" and "recipe" not in config
+
+
+def other_versions(path: str | Path) -> dict[str, str]:
+    """The packages whose version here is another than when the run was begun: "0.1.0 there, 0.2.0 here"."""
+    there, here = _read(Path(path)).get("versions", {}), versions()
+    return {
+        name: f"{there[name]} there, {here[name]} here"
+        for name in here
+        if isinstance(there, dict) and name in there and there[name] != here[name]
+    }
+
+
+def version_note(path: str | Path) -> str | None:
+    """The sentence for a user who goes on with, or repeats, a run begun with other versions."""
+    others = ", ".join(f"{name} is {pair}" for name, pair in other_versions(path).items())
+    return f"{path} was begun with other versions ({others}); numbers may differ from then on" if others else None
+
+
+def to_toml(config: Config) -> bytes:
+    try:
+        content = tomli_w.dumps(config | {"versions": versions()})
+    except TypeError as error:
+        raise TypeError(
+            f"config must hold text, numbers, booleans, lists and dicts only ({error}); convert it first"
+        ) from None
+    return ((DESCRIBES if is_trained(config) else REPEATS) + content).encode()
+
+
+def what_differs(path: Path, config: Config) -> list[str]:
+    """What differs between the run in `path` and `config`, as phrases; none if they are the same run.
+
+    Where versions differ, a setting that only one of the two knows is no difference: the package may have gained or lost it.
+    """
+    return list(differences(read_config(path), config, lenient=bool(other_versions(path))))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    path = path / "run.toml" if path.is_dir() else path
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise RunFolderError(f"cannot read {path} ({error.strerror}); pass a run.toml or a run folder") from None
+    except ValueError as error:
+        raise RunFolderError(f"{path} is not valid TOML ({error}); correct that place") from None

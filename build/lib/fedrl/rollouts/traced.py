@@ -1,0 +1,72 @@
+"""Roll-outs inside a compiled program: one `lax.scan` over time, `vmap` over the batch."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl import keys, trees
+from fedrl.environments.protocol import Environment
+from fedrl.keys import Key
+from fedrl.trees import Tree
+from fedrl.types import Policy, Trajectory
+
+
+def drawn(noise: Callable, key: Key, horizon: int, batch: int, hold: int = 1) -> Any:
+    """Noise [T, B, ...], each draw held for so many steps."""
+    count = -(-horizon // hold)
+    flat = noise(key, (count * batch,))  # drawn flat: compiled and computed faster
+    stack = jax.tree.map(lambda x: x.reshape(count, batch, *x.shape[1:]), flat)
+    return stack if hold == 1 else jax.tree.map(lambda x: jnp.repeat(x, hold, axis=0)[:horizon], stack)
+
+
+def rollout(
+    environment: Environment,
+    policy: Policy,
+    theta: Tree,
+    env_params: Tree,
+    key: Key,
+    *,
+    horizon: int,
+    batch: int,
+    restart: bool = False,
+) -> Trajectory:
+    """`batch` rows of at most `horizon` steps: one episode each, or with `restart` one after another."""
+    place, acting = environment.prepare(env_params), policy.prepare(theta)
+    first = environment.noise(keys.of(key, "reset"), (batch,))
+
+    moves, again = (drawn(environment.noise, keys.of(key, word), horizon, batch) for word in ("move", "again"))
+    acts = drawn(policy.noise, keys.of(key, "act"), horizon, batch, policy.hold)
+
+    def step(
+        state: Any, alive: Array, last: Array, move: Any, act: Any, new: Any
+    ) -> tuple[tuple[Any, Array], Trajectory]:
+        obs = environment.observe(place, state)
+        choice = policy.sample(acting, obs, act)
+        after = environment.step(place, state, policy.action(choice), move)
+        over = after.terminated | after.truncated
+        trajectory = Trajectory(
+            obs=obs,
+            choice=choice,
+            reward=jnp.where(alive, after.reward, jnp.zeros_like(after.reward)),
+            alive=alive,
+            terminated=after.terminated,
+            truncated=(after.truncated | last) & ~after.terminated,
+            after=environment.observe(place, after.state),
+        )
+        if restart:
+            return (trees.where(over, environment.reset(place, new), after.state), alive), trajectory
+        return (after.state, alive & ~over), trajectory
+
+    def scan_step(
+        carry: tuple[Any, Array], inputs: tuple[Array, Any, Any, Any]
+    ) -> tuple[tuple[Any, Array], Trajectory]:
+        last, *noise = inputs
+        return jax.vmap(lambda state, alive, *now: step(state, alive, last, *now))(*carry, *noise)
+
+    start = jax.vmap(lambda n: environment.reset(place, n))(first)
+    last = jnp.arange(horizon) == horizon - 1
+    _, trajectory = jax.lax.scan(scan_step, (start, jnp.ones((batch,), bool)), (last, moves, acts, again))
+    return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), trajectory)

@@ -1,0 +1,148 @@
+"""What all methods that choose among candidates share: the same d candidates in the same round of the same seed.
+
+The luck is a key the server makes at the beginning, so methods are compared on the same draws; what happens in a run does
+not change them.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from fedrl import keys
+from fedrl.aggregation.mean import stack
+from fedrl.arguments import checked_only
+from fedrl.channels.plain import plain
+from fedrl.federations.federation import Federation
+from fedrl.keys import Key
+from fedrl.records.rows import MOST_CLIENTS
+from fedrl.selection.numbering import Names, secret
+from fedrl.selection.participation import cohort, draw_subset
+from fedrl.selection.selection import BuildSelection, Selection
+from fedrl.trees import Tree
+from fedrl.types import Client, Cohort, Exchange, Learner, LocalUpdate, Metrics, Mode, Model
+
+Report = Callable[
+    [Tree, Client, Names], Tree
+]  # (theta, client, secret of the names) -> what a candidate tells of itself
+Scores = Callable[
+    [Tree, Cohort], tuple[Array, Metrics]
+]  # (stack of reports, candidates) -> [d], the highest are chosen
+
+
+class Draws(NamedTuple):
+    candidates: Callable[[Key, Array], Cohort]  # (luck, round)
+    best: Callable[[Key, Array, Cohort, Array], Array]  # (luck, round, candidates, scores [d]) -> ids [K], ascending
+    some: Callable[[Key, Array, Cohort], Array]  # (luck, round, candidates) -> ids [K], ascending, of a uniform draw
+
+
+class Chosen(NamedTuple):
+    """What the server remembers in a two-phase method."""
+
+    rng_key: Key
+    ids: Array  # [K] who trains in this round
+
+
+def draws(federation: Federation, candidates: int, clients: int) -> Draws:
+    """d candidates without replacement, each set equally likely; equal scores are told apart by another draw."""
+    if not 1 <= clients <= candidates <= federation.count:
+        raise ValueError(
+            f"{clients} of {candidates} candidates of {federation.count} clients cannot be chosen; "
+            "want 1 <= clients <= candidates <= how many there are"
+        )
+
+    def ask(rng_key: Key, round: Array) -> Cohort:
+        ids = draw_subset(keys.of(rng_key, "candidates", round), federation.count, candidates)
+        return cohort(federation, jnp.sort(ids))
+
+    def best(rng_key: Key, round: Array, asked: Cohort, scores: Array) -> Array:
+        order = jax.random.permutation(keys.of(rng_key, "ties", round), candidates)
+        top = jax.lax.top_k(jnp.where(asked.present, scores, -jnp.inf)[order], clients)[1]
+        return jnp.sort(asked.ids[order[top]])
+
+    def some(rng_key: Key, round: Array, asked: Cohort) -> Array:
+        return jnp.sort(asked.ids[draw_subset(keys.of(rng_key, "some", round), candidates, clients)])
+
+    return Draws(ask, best, some)
+
+
+@checked_only
+def uniform_of(candidates: int, clients: int) -> BuildSelection:
+    """`clients` at random of the same candidates as the other methods draw, without asking them: FedAvg in 004's code."""
+
+    def build(federation: Federation, learner: Learner) -> Selection:
+        draw = draws(federation, candidates, clients)
+
+        def choose(server: Any, key: Key) -> Cohort:
+            rng_key = server.selection
+            return cohort(federation, draw.some(rng_key, server.round, draw.candidates(rng_key, server.round)))
+
+        return Selection(choose, init=lambda key: key, metrics=chosen(federation))
+
+    return build
+
+
+def two_phase(
+    candidates: int, clients: int, report: Callable[[Federation, Learner], Report], scores: Scores
+) -> BuildSelection:
+    """Every round the candidates report on themselves at the current theta; those with the highest scores then train.
+
+    With the broadcast they get a secret, new in every round, to name in it what they have seen.
+    """
+
+    def build(federation: Federation, learner: Learner) -> Selection:
+        draw, tell = draws(federation, candidates, clients), report(federation, learner)
+        by_client = _by_client(federation)
+
+        def receive(server: Any, reports: Tree, asked: Cohort, key: Key) -> tuple[Any, Metrics]:
+            rng_key = server.selection.rng_key
+            value, more = scores(reports, asked)
+            ids = draw.best(rng_key, server.round, asked, value)
+            metrics = {"scores": by_client(asked, value), "asked": by_client(asked, jnp.ones_like(value))}
+            return server._replace(selection=Chosen(rng_key, ids)), more | {k: v for k, v in metrics.items() if v.size}
+
+        def send(server: Any, client_id: Array) -> Model:
+            word = secret(keys.of(server.selection.rng_key, "names", server.round))
+            return Model(server.theta, server.round, word)
+
+        looking = Exchange(
+            name="report",
+            choose=lambda server, key: draw.candidates(server.selection.rng_key, server.round),
+            send=send,
+            local=LocalUpdate(
+                start=lambda message, client, key: tell(message.theta, client, message.selection),
+                sample=lambda local, client, key: (),
+                estimate=lambda local, trajectory, client, key: ((), local),
+                apply=lambda local, direction, client: local,
+                finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
+                local_steps=0,
+                mode=Mode.COMPILED_IN_TURN,
+            ),
+            combine=stack,
+            receive=receive,
+            channel=plain,
+        )
+        return Selection(
+            choose=lambda server, key: cohort(federation, server.selection.ids),
+            init=lambda key: Chosen(key, jnp.arange(clients, dtype=jnp.int32)),
+            before=(looking,),
+            metrics=chosen(federation),
+        )
+
+    return build
+
+
+def chosen(federation: Federation) -> Callable[[Cohort, Tree], Metrics]:
+    """Who trained, as zeros and ones [N] under "train/chosen"; nothing in federations too large to list."""
+    by_client = _by_client(federation)
+    if federation.count > MOST_CLIENTS:
+        return lambda asked, reports: {}
+    return lambda asked, reports: {"chosen": by_client(asked, asked.present.astype(jnp.float32))}
+
+
+def _by_client(federation: Federation) -> Callable[[Cohort, Array], Array]:
+    """Values of a cohort at its clients' places [N], zero elsewhere; empty in federations too large to list."""
+    size = federation.count if federation.count <= MOST_CLIENTS else 0
+    return lambda asked, value: jnp.zeros((size,)).at[asked.ids].set(value, mode="drop")

@@ -1,0 +1,75 @@
+"""Pytree arithmetic. `stack` means a tree whose leaves have a leading client axis."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+Tree = Any
+
+
+def add(a: Tree, b: Tree) -> Tree:
+    return jax.tree.map(jnp.add, a, b)
+
+
+def subtract(a: Tree, b: Tree) -> Tree:
+    return jax.tree.map(jnp.subtract, a, b)
+
+
+def scale(factor: float | Array, tree: Tree) -> Tree:
+    return jax.tree.map(lambda x: factor * x, tree)
+
+
+def zeros_like(tree: Tree) -> Tree:
+    return jax.tree.map(jnp.zeros_like, tree)
+
+
+def where(condition: Array, yes: Tree, no: Tree) -> Tree:
+    """`yes` where the scalar `condition` holds, leaf by leaf."""
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def take(stack: Tree, rows: Array | np.ndarray) -> Tree:
+    return jax.tree.map(lambda x: x[rows], stack)
+
+
+def row(stack: Tree, i: int) -> Tree:
+    return jax.tree.map(lambda x: x[i], stack)
+
+
+def stacked(items: list[Tree]) -> Tree:
+    return jax.tree.map(lambda *x: jnp.stack(x), *items)
+
+
+def unstacked(stack: Tree) -> list[Tree]:
+    return [row(stack, i) for i in range(np.shape(jax.tree.leaves(stack)[0])[0])]
+
+
+def put(stack: Tree, rows: Array, values: Tree, where: Array) -> Tree:
+    """`stack` with `values` written at `rows`, but only where the mask `where` [rows] holds."""
+
+    def one(old: Array, new: Array) -> Array:
+        mask = where.reshape(where.shape + (1,) * (new.ndim - 1))
+        return old.at[rows].set(jnp.where(mask, new, old[rows]))
+
+    return jax.tree.map(one, stack, values)
+
+
+def weighted_sum(weight: Array, stack: Tree) -> Tree:
+    """Sum over the leading axis of weight[i] * stack[i], in the order of the stack."""
+
+    def one(x: Array) -> Array:
+        return jnp.sum(weight.reshape(weight.shape + (1,) * (x.ndim - 1)).astype(x.dtype) * x, axis=0)
+
+    return jax.tree.map(one, stack)
+
+
+def squared_norm(tree: Tree) -> Array:
+    return jnp.asarray(sum(jnp.sum(jnp.square(x)) for x in jax.tree.leaves(tree)))
+
+
+def nbytes(tree: Tree) -> int:
+    """Bytes of the arrays (or their abstract shapes) in `tree`."""
+    return sum(x.size * jnp.dtype(x.dtype).itemsize for x in jax.tree.leaves(tree))
