@@ -16,16 +16,25 @@ command -v ip >/dev/null || \
 	echo "note: no \`ip\`; for the test of a cluster of two hosts: apt-get install iproute2"
 endef
 
-.PHONY: run test test-alfworld mutants check bench clean
+.PHONY: run test test-fast test-alfworld mutants check bench clean
 
 run: .venv/ready  ## the quickstart: about a minute, ends with a figure
 	$(BIN)/fedrl run
 
-test: .venv/ready check  ## lint, format, types, then every test, on all cores
-	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 --ignore-glob 'tests/engines/test_ray*.py' --ignore tests/flower/test_run.py --ignore tests/flower/test_llm_run.py
+# Flower's SuperLink and SuperNodes mostly wait, so their tests run beside the others; Ray's kill actors and hosts by the clock,
+# so they run alone.
+FLOWER := tests/flower/test_run.py tests/flower/test_llm_run.py
+RAY := tests/engines/test_ray.py tests/engines/test_ray_closed.py tests/engines/test_ray_two_hosts.py
+
+test: .venv/ready check  ## lint, format, types, layers, then every test, on all cores
 	@$(TWO_HOSTS)
-	$(BIN)/pytest tests/engines/test_ray*.py  # kill actors and hosts, and are not to be among the processes of others
-	$(BIN)/pytest tests/flower/test_run.py tests/flower/test_llm_run.py  # a SuperLink and two SuperNodes: on their own, they take minutes
+	$(BIN)/pytest $(FLOWER) >.flower-tests.log 2>&1 & flower=$$!; \
+	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 $(addprefix --ignore ,$(FLOWER) $(RAY)); main=$$?; \
+	wait $$flower; flower=$$?; cat .flower-tests.log; exit $$((main || flower))
+	$(BIN)/pytest $(RAY)
+
+test-fast: .venv/ready check  ## the same without what kills, serves, samples 100,000 episodes or trains for long: for every change
+	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 -m "not slow"
 
 check: .venv/ready
 	$(BIN)/ruff check .

@@ -12,6 +12,8 @@ os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder("compiled-by
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "0")
 
+from pathlib import Path
+
 import cloudpickle
 import jax
 import pytest
@@ -21,6 +23,23 @@ from fedrl.rollouts import host
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
+
+
+# Most of their time is compiling, and they compare nothing to the bit: less optimised programs will do (a third faster).
+SKETCHED = {"cli", "experiments", "plots", "recipes"}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _sketch(request):
+    """Compile with few optimisations in the folders above, and in the processes their tests start."""
+    if Path(request.module.__file__).relative_to(Path(__file__).parent).parts[0] not in SKETCHED:
+        yield
+        return
+    jax.config.update("jax_disable_most_optimizations", True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+        yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture(scope="module", autouse=True)
