@@ -114,14 +114,14 @@ def rolling_out(agent: Agent, tasks: int, group: int, trials: int) -> tuple[list
 
     costs = in_turns({"generate": generate, "play": lambda: agent.play(tasks, group)}, trials)
     shared = whole - (group - 1) * agent.openings(tasks)
-    bare = learning_rate("bare generate", rows * (prompt + answer), costs["generate"])
+    bare = throughput("bare generate", rows * (prompt + answer), costs["generate"])
     print(
         f"{rows} episodes: prompts of {prompt} tokens, answers of {answer}, {whole} in all, {shared} with openings once"
     )
     return [
         bare,
-        learning_rate("episodes.play", whole, costs["play"], bare, ROLLING_OUT),
-        learning_rate("  openings counted once", shared, costs["play"], bare),
+        throughput("episodes.play", whole, costs["play"], bare, ROLLING_OUT),
+        throughput("  openings counted once", shared, costs["play"], bare),
     ], episodes
 
 
@@ -141,11 +141,11 @@ def learning(agent: Agent, episodes: list[Episode], group: int, trials: int) -> 
     agent.improve(episodes[:group], group, Grpo(reward="score", beta=0.0))  # compiles the optimiser's step
     costs = in_turns({"bare": bare, "alone": ours(0.0), "held": ours(0.01)}, trials)
     tokens = int(there.sum())
-    first = learning_rate("bare forward and backward", tokens, costs["bare"])
+    first = throughput("bare forward and backward", tokens, costs["bare"])
     return [
         first,
-        learning_rate("improve", tokens, costs["alone"], first, LEARNING),
-        learning_rate("  with the KL term, which reads all once more", tokens, costs["held"], first),
+        throughput("improve", tokens, costs["alone"], first, LEARNING),
+        throughput("  with the KL term, which reads all once more", tokens, costs["held"], first),
     ]
 
 
@@ -159,7 +159,7 @@ def batch(samples: list[Sample]) -> tuple[torch.Tensor, torch.Tensor]:
     return ids, there
 
 
-def learning_rate(
+def throughput(
     name: str, tokens: int, spent: Cost, bare: dict[str, Any] | None = None, wanted: float | None = None
 ) -> dict:
     row = {"what": name, "tokens/s": tokens / spent.seconds, "tokens/CPU s": tokens / spent.cpu, "wanted": wanted}

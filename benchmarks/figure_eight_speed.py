@@ -39,13 +39,11 @@ def with_arrays(simulations: int, steps: int) -> Callable[[int], int]:
 
         def one(state: Any, action: Array, noise: Array) -> tuple[Any, Array]:
             after = env.step(env_params, state, action, noise)
-            trajectory = jnp.sum(env.observe(env_params, after.state)) + jnp.sum(after.reward)
-            return trees.where(
-                after.terminated | after.truncated, env.reset(env_params, noise), after.state
-            ), trajectory
+            total = jnp.sum(env.observe(env_params, after.state)) + jnp.sum(after.reward)
+            return trees.where(after.terminated | after.truncated, env.reset(env_params, noise), after.state), total
 
-        state, trajectory = jax.vmap(one)(state, action, noise)
-        return state, jnp.sum(trajectory)
+        state, total = jax.vmap(one)(state, action, noise)
+        return state, jnp.sum(total)
 
     @jax.jit
     def play(state: Any, key: Array) -> tuple[Any, Array]:
@@ -95,19 +93,17 @@ def evaluate(simulations: int, steps: int, repetitions: int, sumo_steps: int) ->
         "simulations": simulations,
         "cores": os.cpu_count(),
         "first turn, seconds": compiling,
-        "steps per second": {name: float(np.median(learning_rate, axis=0)[0]) for name, learning_rate in rates.items()},
-        "steps per CPU second": {
-            name: float(np.median(learning_rate, axis=0)[1]) for name, learning_rate in rates.items()
-        },
+        "steps per second": {name: float(np.median(rate, axis=0)[0]) for name, rate in rates.items()},
+        "steps per CPU second": {name: float(np.median(rate, axis=0)[1]) for name, rate in rates.items()},
         "ratio": {"by the clock": float(clock), "by CPU time": float(cpu)},
     }
 
 
 def show(found: dict[str, Any]) -> None:
     print(f"{'':15}{'steps/s':>12}{'steps/CPU s':>13}{'first turn s':>14}")
-    for name, learning_rate in found["steps per second"].items():
+    for name, rate in found["steps per second"].items():
         first = found["first turn, seconds"][name]
-        print(f"{name:15}{learning_rate:12,.0f}{found['steps per CPU second'][name]:13,.0f}{first:14.2f}")
+        print(f"{name:15}{rate:12,.0f}{found['steps per CPU second'][name]:13,.0f}{first:14.2f}")
     clock, cpu = found["ratio"].values()
     met = "met" if min(clock, cpu) >= AIM else "missed"
     print(

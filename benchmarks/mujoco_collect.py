@@ -74,8 +74,8 @@ class Ours:
         trajectory = self.local.sample(self.state, self.client, key)
         acted = time.perf_counter()
         self.state = jax.block_until_ready(self.learn(self.state, trajectory, key))
-        terminated = time.perf_counter()
-        return self.steps / (acted - before), self.steps / (terminated - before)
+        learnt = time.perf_counter()
+        return self.steps / (acted - before), self.steps / (learnt - before)
 
 
 class Theirs:
@@ -95,8 +95,8 @@ class Theirs:
         model.collect_rollouts(model.env, callback, model.rollout_buffer, n_rollout_steps=self.rows)
         acted = time.perf_counter()
         model.train()
-        terminated = time.perf_counter()
-        return self.steps / (acted - before), self.steps / (terminated - before)
+        learnt = time.perf_counter()
+        return self.steps / (acted - before), self.steps / (learnt - before)
 
 
 OURS, THEIRS = ("bare", "fedrl collecting", "fedrl training"), ("SB3 collecting", "SB3 training")

@@ -195,8 +195,8 @@ def evaluate(task: Task, numpy_seeds: int, map_seeds: int, repetitions: int) -> 
     return {
         "task": task._asdict(),
         "cores": os.cpu_count(),
-        "steps per second": {name: np.median(learning_rate, axis=0)[0] for name, learning_rate in rates.items()},
-        "steps per CPU second": {name: np.median(learning_rate, axis=0)[1] for name, learning_rate in rates.items()},
+        "steps per second": {name: np.median(rate, axis=0)[0] for name, rate in rates.items()},
+        "steps per CPU second": {name: np.median(rate, axis=0)[1] for name, rate in rates.items()},
         "compile CPU seconds": {name: seconds[1] for name, seconds in compiling.items()},
         "ratio": {other: _ratio(rates["fedrl vmap"], rates[other]) for other in AIMS if other in contestants},
         "learnt": {name: _gain(np.array(final[name]), np.array(final["fedrl vmap"]), before) for name in contestants},
@@ -229,10 +229,10 @@ def show(found: dict[str, Any]) -> None:
     print(
         f"{'':12}{'steps/s':>12}{'steps/CPU s':>13}{'compile s':>11}{'seeds':>7}{'return':>9}{'gain':>8}  minus fedrl (z)"
     )
-    for name, learning_rate in found["steps per second"].items():
+    for name, rate in found["steps per second"].items():
         x = learnt[name]
         print(
-            f"{name:12}{learning_rate:12,.0f}{cpu[name]:13,.0f}{compiling.get(name, 0):11.2f}{x['seeds']:7}{x['return']:9.4f}"
+            f"{name:12}{rate:12,.0f}{cpu[name]:13,.0f}{compiling.get(name, 0):11.2f}{x['seeds']:7}{x['return']:9.4f}"
             f"{x['gain']:8.4f}  {x['difference']:+.4f} ± {x['standard error']:.4f} ({x['z']:+.1f})"
         )
     for other, ratio in found["ratio"].items():

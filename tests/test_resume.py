@@ -21,14 +21,15 @@ import sys
 import fedrl
 from fedrl.algorithms.fedavg import pavg
 from fedrl.engines.fused import fused
-from fedrl.environments import finite, random_mdp
+from fedrl.environments.tabular import finite, random_mdp
 
 def engine(*arguments):
     return fused()(*arguments)._replace(most=1)
 
 federation = fedrl.Federation(finite.environment(3, 2, 0.9), random_mdp.dense(3, 2, 0.5), clients=3)
 method = pavg(eta=0.1, local_steps=2, horizon=5)
-fedrl.train(method, federation, rounds={ROUNDS}, seeds=2, eval_every=7, engine=engine, out=sys.argv[1], checkpoint_seconds=0.0)
+fedrl.train(method, federation, rounds={ROUNDS}, seeds=2, eval_every=7, engine=engine,
+            out=sys.argv[1], checkpoint_seconds=0.0)
 """
 
 

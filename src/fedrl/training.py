@@ -25,11 +25,10 @@ from fedrl.records import folder as folders
 from fedrl.records import identity, left_out, policy_file
 from fedrl.records.checkpoint import Checkpoint
 from fedrl.records.journal import Check, Journal
-from fedrl.records.rows import Ledger, Row
+from fedrl.records.rows import Ledger, Row, RowCallback
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Metrics
 
-Callback = Callable[[Row, int], None]  # (newest row, rounds in all)
 Snapshot = Callable[[Algorithm, State], Tree]  # what to keep of a state, every leaf with a leading seed axis
 
 
@@ -46,7 +45,7 @@ def train(
     evaluation: Evaluation | None = None,
     eval_every: int = 1,
     snapshot: Snapshot | None = None,
-    callback: Callback | None = None,
+    callback: RowCallback | None = None,
     warn: Callable[[str], None] = print,
     checkpoint_seconds: float = 10.0,
     faults: Faults | None = None,
@@ -126,7 +125,7 @@ def _begun(play: Play, seeds: Sequence[int]) -> tuple[State, Metrics]:
 
 
 @contextmanager
-def _watching(callback: Callback | None, seeds: int) -> Iterator[Callback | None]:
+def _watching(callback: RowCallback | None, seeds: int) -> Iterator[RowCallback | None]:
     """`callback` itself, or where there is none and a person may be looking, a progress bar."""
     if callback or not sys.stderr.isatty():
         yield callback

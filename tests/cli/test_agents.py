@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import tiny_recipes
-from test_cli_play import call, loaded
+from support.command_line import call, load_arm
 
 from fedrl.cli import agents
 from fedrl.cli.evaluate_agents import rates
@@ -96,7 +96,7 @@ def test_held_out_tasks_are_played_again(home, capsys):
     assert arm["success"]["se"] is None  # one seed
     types = {kind: summary for kind, summary in arm.items() if kind.startswith("success/")}
     assert types
-    it = loaded(home / "run", "one client alone")
+    it = load_arm(home / "run", "one client alone")
     alone = it._replace(arm=it.arm._replace(engine=one_at_a_time()))
     first, again, other, more = (rates(alone, *how) for how in ((1, 0), (1, 0), (1, 1), (2, 0)))
     assert first["score"] == again["score"] != other["score"]

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from support import tiny_recipes
-from test_cli_play import call, loaded
+from support.command_line import call, load_arm
 
 from fedrl.cli import engines
 from fedrl.cli.evaluate import returns, summary
@@ -52,7 +52,7 @@ def test_episodes_are_fresh_and_come_again(home, capsys):
 
 
 def test_engines_evaluate_alike(home):
-    it = loaded(home / "cart-pole", "PAvg")
+    it = load_arm(home / "cart-pole", "PAvg")
     compiled = it._replace(arm=it.arm._replace(engine=fused()))
     np.testing.assert_array_equal(returns(it, 3, 0), returns(compiled, 3, 0))
 
@@ -78,7 +78,7 @@ def test_the_most_likely_actions(home, capsys):
     assert (drawn["deterministic"], likely["deterministic"]) == (False, True)
     assert likely["arms"]["PAvg"]["how"].endswith("; always the most likely action")
     assert likely["arms"]["PAvg"]["returns"] != drawn["arms"]["PAvg"]["returns"]
-    it = loaded(run, "PAvg")
+    it = load_arm(run, "PAvg")
     np.testing.assert_array_equal(returns(it, 2, 0, True), likely["arms"]["PAvg"]["returns"])
     drawn, likely = (evaluated(capsys, home / "finite", "--arm", "PAvg", *more) for more in ([], ["--deterministic"]))
     assert likely["arms"]["PAvg"]["how"].endswith("; always the most likely action")

@@ -12,17 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 from support import tiny_recipes
+from support.command_line import call, load_arm
 
-from fedrl.cli import errors
-from fedrl.cli.app import app
 from fedrl.cli.play import act, meet
 from fedrl.environments.control import cart_pole
-from fedrl.experiments import find, orders, restore
+from fedrl.experiments import find
 from fedrl.plots import clip, mujoco_scene
-
-
-def call(*arguments: object) -> int:
-    return errors.guard(lambda: app([str(it) for it in arguments], prog_name="fedrl", standalone_mode=False))
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +27,6 @@ def home(tmp_path_factory):
         tiny_recipes.finished_run(kind, home / kind.replace(" ", "-"))
     yield home
     find.recipe = before
-
-
-def loaded(run: Path, arm: str) -> restore.TrainedArm:
-    order = orders.from_toml(run)
-    return restore.load(order, run, arm, restore.arms(order, arm)[arm])
 
 
 def frames(file: Path) -> list[np.ndarray]:
@@ -64,7 +54,7 @@ def test_a_clip_moves(home, capsys, tmp_path, kind, differing):
 
 def test_the_episode_is_the_clients_own(home):
     """Every step is one of its world, and of no other's; its own parameters decide where `alone` keeps them."""
-    it = loaded(home / "cart-pole", "alone")
+    it = load_arm(home / "cart-pole", "alone")
     pushy = jax.tree.map(jnp.zeros_like, it.state.clients.memory)
     last = pushy.theta[-1]
     right = last._replace(bias=last.bias.at[:, 1, 1].set(50.0))  # client 1 always pushes to the right
@@ -136,7 +126,7 @@ play(Path("run"), 1, Path("clip.gif"), arm=None, seed=0, steps=12)
 def test_hopper_is_drawn_off_screen(tmp_path):
     """In a process of its own, as MuJoCo decides how to draw when it is imported."""
     pytest.importorskip("mujoco")
-    settings = {"PYTHONPATH": str(Path(__file__).parents[1]), "MPLBACKEND": "Agg"}
+    settings = {"PYTHONPATH": os.pathsep.join(sys.path), "MPLBACKEND": "Agg"}
     done = subprocess.run(
         [sys.executable, "-c", HOPPER], cwd=tmp_path, env=os.environ | settings, capture_output=True, text=True,
         timeout=120,

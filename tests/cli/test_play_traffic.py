@@ -3,59 +3,21 @@
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from gymnasium.spaces import Box
 from PIL import Image
-from support import tiny_recipes
+from support.command_line import call, load_arm
+from support.tiny_traffic import LIMIT, TRAFFIC
 
 import fedrl
-from fedrl.algorithms.fmarl import fmarl
-from fedrl.cli import errors, play_traffic
-from fedrl.cli.app import app
-from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.environments.traffic import figure_eight
-from fedrl.evaluation import sampled_return
-from fedrl.experiments import experiment, find, orders, restore
-from fedrl.experiments.recipe import Arm
-from fedrl.federations.federation import Federation
-from fedrl.learners.gradient_steps import gradient_learner
-from fedrl.learners.reinforce import reinforce
+from fedrl.cli import play_traffic
+from fedrl.experiments import experiment, find, orders
 from fedrl.plots import clip
 from fedrl.plots.roads_scene import HUMAN, LEARNING, OWN
-from fedrl.policies.mlp import gaussian_mlp
 from fedrl.records import folder
-
-LIMIT = 40
-
-
-@dataclass(frozen=True)
-class Config:
-    world: str = "arrays"
-
-
-def build(config: Config) -> dict[str, Arm]:
-    method = fmarl(
-        gradient_learner(reinforce(horizon=5, batch=1), eta=1e-3, local_steps=1, policy=gaussian_mlp(4)), tau=1
-    )
-    return {"FIRL": Arm(method, federation(config.world), 1, one_at_a_time(), sampled_return(1, horizon=5))}
-
-
-def federation(world: str) -> Federation:
-    if world == "arrays":
-        env_params = figure_eight.params(v_ref=np.full(7, 20.0))
-        return Federation(figure_eight.environment(max_episode_steps=LIMIT, relative=True), env_params)
-    from fedrl.environments.traffic import sumo
-
-    kind = {"sumo": sumo.FigureEight, "merge": partial(sumo.Merge, warm_up=100)}[world]
-    return fedrl.pettingzoo(partial(kind, horizon=LIMIT), max_episode_steps=LIMIT)
-
-
-TRAFFIC = tiny_recipes.TINY._replace(config=Config, build=build, seeds=1)
 
 
 @pytest.fixture(scope="module")
@@ -68,15 +30,6 @@ def home(tmp_path_factory):
             experiment.run(order, place, warn=print)
     yield home
     find.recipe = before
-
-
-def call(*arguments: object) -> int:
-    return errors.guard(lambda: app([str(it) for it in arguments], prog_name="fedrl", standalone_mode=False))
-
-
-def loaded(run: Path) -> restore.TrainedArm:
-    order = orders.from_toml(run)
-    return restore.load(order, run, "FIRL", restore.arms(order)["FIRL"])
 
 
 @pytest.mark.parametrize("world", ["arrays", "sumo", "merge"])
@@ -98,7 +51,7 @@ def test_a_clip_moves(home, capfd, tmp_path, world):
 
 def played(home: Path, world: str, client: int, seed: int = 0) -> clip.Episode:
     """Vehicles of the Figure Eight in their order on the road; SUMO names them in that of their letters."""
-    episode = play_traffic.act(loaded(home / world), client, seed, None)
+    episode = play_traffic.act(load_arm(home / world, "FIRL"), client, seed, None)
     order = np.argsort(sorted(range(14), key=str))
     return episode._replace(poses=episode.poses[:, order]) if world == "sumo" else episode
 
@@ -163,7 +116,7 @@ def test_what_has_no_roads_is_not_drawn(home):
         def close(self):
             pass
 
-    it = loaded(home / "sumo")
+    it = load_arm(home / "sumo", "FIRL")
     arm = it.arm._replace(federation=fedrl.pettingzoo(Room, max_episode_steps=LIMIT))
     assert play_traffic.act(it._replace(arm=arm), 0, 0, None) is None
 
@@ -174,18 +127,19 @@ def test_arrays_are_drawn_without_sumo(home):
 import sys
 for missing in ("libsumo", "sumolib", "traci", "pettingzoo"):
     sys.modules[missing] = None
-import test_cli_play_traffic as here
-here.find.recipe = lambda name: here.TRAFFIC
+from support.tiny_traffic import TRAFFIC
+from fedrl.experiments import find
+find.recipe = lambda name: TRAFFIC
 from fedrl.engines import cache
 cache.enable()
 from pathlib import Path
 from fedrl.cli.play import play
 play(Path({str(home / "arrays")!r}), 0, Path({str(home / "clip.gif")!r}), arm=None, seed=0, steps=None)
 """
-    settings = {"PYTHONPATH": str(Path(__file__).parents[1])}
-    terminated = subprocess.run(
+    settings = {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
         [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True, timeout=120
     )
-    assert terminated.returncode == 0, terminated.stderr
-    assert "40 steps, return" in terminated.stdout
+    assert done.returncode == 0, done.stderr
+    assert "40 steps, return" in done.stdout
     assert (home / "clip.gif").exists()

@@ -217,9 +217,9 @@ def test_what_an_id_of_gymnasium_stands_for(monkeypatch):
         gym.register("My-v0", entry_point=entry_point, max_episode_steps=10, kwargs=kwargs)
         return {"it": describe(fedrl.gymnasium("My-v0", clients=2).environment.open)}
 
-    default_evaluation = registered("gymnasium.envs.classic_control:PendulumEnv", g=9.0)
-    assert registered(PendulumEnv, g=9.0) == default_evaluation
-    found = list(differences(default_evaluation, registered(PendulumEnv, g=1.0)))
+    by_name = registered("gymnasium.envs.classic_control:PendulumEnv", g=9.0)
+    assert registered(PendulumEnv, g=9.0) == by_name
+    found = list(differences(by_name, registered(PendulumEnv, g=1.0)))
     assert found == ["it.copy_of.make_env.kwargs.g is 9.0 there, 1.0 here"]
     own = registered(f"{__name__}:Other", g=9.0)
     assert own["it"]["copy_of"]["make_env"]["entry_point"]["code"].startswith("python 3.")

@@ -17,11 +17,9 @@ from fedrl.faults import STOP, Faults
 from fedrl.plots import curves
 from fedrl.records import folder as folders
 from fedrl.records import log
-from fedrl.records.rows import Row, lost
+from fedrl.records.rows import ArmCallback, lost
 from fedrl.records.tensors import save_tree, write_atomically
 from fedrl.training import train
-
-Callback = Callable[[str, Row, int], None]  # (arm, newest row, rounds of this arm)
 
 
 def check(order: Order, engine: Engine | None = None, faults: Faults = STOP) -> list[str]:
@@ -44,7 +42,7 @@ def run(
     *,
     engine: Engine | None = None,
     of_arm: Callable[[str], Engine] | None = None,
-    callback: Callback | None = None,
+    callback: ArmCallback | None = None,
     warn: Callable[[str], None],
     faults: Faults = STOP,
 ) -> None:

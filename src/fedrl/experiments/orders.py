@@ -36,13 +36,13 @@ def order(
 ) -> Order:
     recipe = find.recipe(name)
     config = configure(recipe, paper=paper, overrides=overrides or {}, name=name)
-    default_evaluation = recipe.paper_seeds if paper and recipe.paper_seeds is not None else recipe.seeds
-    wanted = default_evaluation if seeds is None else seeds
-    if wanted < 1:
-        raise RecipeError(f"seeds wants a whole number of at least 1, got {wanted}; try --seeds {recipe.seeds}")
-    if not 0 <= seed <= MOST_SEED - wanted:
-        raise RecipeError(f"seed wants a whole number from 0 to {MOST_SEED - wanted}, got {seed}; try --seed 0")
-    return Order(name, seed, wanted, config)
+    default = recipe.paper_seeds if paper and recipe.paper_seeds is not None else recipe.seeds
+    count = default if seeds is None else seeds
+    if count < 1:
+        raise RecipeError(f"seeds expects a whole number of at least 1, got {count}; try --seeds {recipe.seeds}")
+    if not 0 <= seed <= MOST_SEED - count:
+        raise RecipeError(f"seed expects a whole number from 0 to {MOST_SEED - count}, got {seed}; try --seed 0")
+    return Order(name, seed, count, config)
 
 
 def from_toml(path: str | Path) -> Order:
@@ -60,7 +60,7 @@ def from_toml(path: str | Path) -> Order:
     kinds = {"recipe": (str, "text"), "seed": (int, "a whole number"), "seeds": (int, "a whole number")}
     for key, (kind, wanted) in (kinds | {"config": (dict, "a table")}).items():
         if key in content and type(content[key]) is not kind:
-            raise RecipeError(f"{key} in {path} wants {wanted}, got {content[key]!r}; correct that line")
+            raise RecipeError(f"{key} in {path} expects {wanted}, got {content[key]!r}; correct that line")
     return order(
         content["recipe"],
         overrides=content.get("config", {}),

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from fedrl.cli import output
-from fedrl.experiments.experiment import Callback
-from fedrl.records.rows import Row
+from fedrl.records.formatting import number, say, short
+from fedrl.records.rows import ArmCallback, Row
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 RECENT = 10  # returns in the sparkline
@@ -61,9 +60,9 @@ class Tracker:
             which=f"{self.arms.index(arm) + 1}/{len(self.arms)}",
             round=row["round"],
             rounds=rounds,
-            said=f"return {output.number(self.returns[-1])}" if self.returns else "not measured yet",
+            said=f"return {number(self.returns[-1])}" if self.returns else "not measured yet",
             spark=sparkline(self.returns[-RECENT:]),
-            speed=f"{output.short(steps / took)} steps/s" if took > 0 and steps else "",
+            speed=f"{short(steps / took)} steps/s" if took > 0 and steps else "",
             left=f"{clock_time((rounds - row['round']) * took / played)} left" if played else "",
         )
 
@@ -90,7 +89,7 @@ def clock_time(seconds: float) -> str:
 
 
 @contextmanager
-def shown(console: Console, arms: list[str], seeds: int) -> Iterator[Callback]:
+def shown(console: Console, arms: list[str], seeds: int) -> Iterator[ArmCallback]:
     """The function to hand to `running.run`."""
     tracker = Tracker(arms, seeds)
     with _live(console, tracker) if console.is_terminal else _lines(console, tracker) as callback:
@@ -98,7 +97,7 @@ def shown(console: Console, arms: list[str], seeds: int) -> Iterator[Callback]:
 
 
 @contextmanager
-def _live(console: Console, tracker: Tracker) -> Iterator[Callback]:
+def _live(console: Console, tracker: Tracker) -> Iterator[ArmCallback]:
     shown = ("at", "said", "spark", "speed", "left")
     columns = [TextColumn(f"{{task.fields[news].{name}}}", markup=False) for name in shown]
     title = TextColumn("{task.description}", style="bold", markup=False)
@@ -108,7 +107,7 @@ def _live(console: Console, tracker: Tracker) -> Iterator[Callback]:
         def callback(arm: str, row: Row, rounds: int) -> None:
             news = tracker.news(arm, row, rounds)
             if news.done:
-                output.say(console, f"{news.which} {arm}: {rounds} rounds, {news.said}")
+                say(console, f"{news.which} {arm}: {rounds} rounds, {news.said}")
                 bars.reset(task, description=tracker.after(arm), total=None, news=SILENCE)
             else:
                 bars.update(task, description=f"{news.which} {arm}", total=rounds, completed=news.round, news=news)
@@ -117,7 +116,7 @@ def _live(console: Console, tracker: Tracker) -> Iterator[Callback]:
 
 
 @contextmanager
-def _lines(console: Console, tracker: Tracker) -> Iterator[Callback]:
+def _lines(console: Console, tracker: Tracker) -> Iterator[ArmCallback]:
     said_at: dict[str, float] = {}
 
     def callback(arm: str, row: Row, rounds: int) -> None:
@@ -125,7 +124,7 @@ def _lines(console: Console, tracker: Tracker) -> Iterator[Callback]:
         if news.done or arm not in said_at or tracker.clock() - said_at[arm] >= PAUSE:
             said_at[arm] = tracker.clock()
             parts = (f"{news.which} {arm}: round {news.at}", news.said, news.speed, "" if news.done else news.left)
-            output.say(console, ", ".join(part for part in parts if part))
+            say(console, ", ".join(part for part in parts if part))
             console.file.flush()
 
     yield callback

@@ -5,6 +5,7 @@ Costs are those of one seed (all seeds do the same work), counted from the start
 """
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -27,6 +28,8 @@ COUNTS = (
 )  # metrics of every exchange that are no part of a row
 
 Row = dict[str, Any]
+RowCallback = Callable[[Row, int], None]  # (newest row, rounds in all)
+ArmCallback = Callable[[str, Row, int], None]  # (arm, newest row, rounds of this arm)
 
 
 def wire_bytes(exchange: Exchange, algorithm: Algorithm, federation: Federation) -> tuple[int, int]:
