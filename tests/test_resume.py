@@ -91,10 +91,8 @@ def test_killed_at_random_instants(start, undisturbed, tmp_path):
             kills += kill(process, folder, rounds=0 if early else chance.randint(1, 12), delay=wait)
     said = complete(start, folder)
     assert kills >= KILLS - 2, f"only {kills} kills hit a living process; raise ROUNDS"
-    passed_over = [line for line in said.splitlines() if line.startswith("checkpoint passed over")]
-    assert all(
-        "it was never finished" in line for line in passed_over
-    )  # a kill leaves litter, never a false checkpoint
+    skipped = [line for line in said.splitlines() if line.startswith("checkpoint skipped")]
+    assert all("it was never finished" in line for line in skipped)  # a kill leaves litter, never a false checkpoint
     assert results(folder) == undisturbed
     check_log(folder)
     assert not list(folder.rglob(".*.tmp"))
@@ -136,8 +134,8 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_used(
     victim = newest.with_suffix(suffix)
     victim.write_bytes(damage(victim.read_bytes()))
     said = complete(start, folder)
-    assert f"checkpoint passed over: {victim.name}: " in said
-    assert f"going on from round {int(before.stem.removeprefix('round-'))}\n" in said
+    assert f"checkpoint skipped: {victim.name}: " in said
+    assert f"continuing from round {int(before.stem.removeprefix('round-'))}\n" in said
     assert results(folder) == undisturbed
     check_log(folder)
 
@@ -147,6 +145,6 @@ def test_all_checkpoints_damaged_means_from_the_start(start, undisturbed, halfwa
     found = checkpoints(folder)
     for file in found:
         file.write_bytes(flip(file.read_bytes()))
-    assert complete(start, folder).count("; going on from the start\n") >= len(found)
+    assert complete(start, folder).count("; continuing from the start\n") >= len(found)
     assert results(folder) == undisturbed
     check_log(folder)

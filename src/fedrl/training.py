@@ -1,4 +1,4 @@
-"""Train: play rounds, log them, keep checkpoints. Killed at any instant and resumed, it ends with the same bytes."""
+"""Train: play rounds, log them, save checkpoints. Killed at any instant and resumed, a run ends with the same bytes."""
 
 import sys
 import time
@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import jax
+import numpy as np
 
 from fedrl.arguments import at_least, checked
 from fedrl.core.round import State
@@ -25,11 +26,12 @@ from fedrl.records import folder as folders
 from fedrl.records import identity, left_out, policy_file
 from fedrl.records.checkpoint import Checkpoint
 from fedrl.records.journal import Check, Journal
-from fedrl.records.rows import Ledger, Row, RowCallback
+from fedrl.records.rows import Ledger, Row, RowCallback, returns_of
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Metrics
 
-Snapshot = Callable[[Algorithm, State], Tree]  # what to keep of a state, every leaf with a leading seed axis
+Snapshot = Callable[[Algorithm, State], Tree]  # what to save of a state, every leaf with a leading seed axis
+Warn = Callable[[str], None]
 
 
 @checked
@@ -46,18 +48,18 @@ def train(
     eval_every: int = 1,
     snapshot: Snapshot | None = None,
     callback: RowCallback | None = None,
-    warn: Callable[[str], None] = print,
+    warn: Warn = print,
     checkpoint_seconds: float = 10.0,
     faults: Faults | None = None,
 ) -> Run:
-    """Play `rounds` rounds for `seeds` seeds from `seed` on, measuring every `eval_every` rounds.
+    """Play `rounds` rounds for `seeds` seeds, starting at `seed`, and evaluate every `eval_every` rounds.
 
-    With `out` the run leaves log, checkpoints and policy there, and goes on from what it finds there: a folder belongs to
-    one run, which its `run.toml` describes, and to one process at a time. Without, it is only in memory.
-    The default engine is the exact fused one, or `processes` where the environment cannot be compiled.
-    What `snapshot` makes of the state at each measured round stays there too, in a file a round (`records/snapshots.py`).
-    `callback` is called after every few rounds and for every measured one; without one, a terminal shows a progress bar.
-    `faults` says what to do when a client fails: `fedrl.faults.stop()`, the default, or `leave_out()`.
+    With `out`, the run writes log, checkpoints and policy to that folder and continues from what it finds there: a folder
+    belongs to one run, which its `run.toml` describes, and to one process at a time. Without it, the run stays in memory.
+    The default engine is the exact fused one, or `processes` if the environment cannot be compiled.
+    `snapshot` is applied to the state of each evaluated round and its result saved there too, one file per round
+    (`records/snapshots.py`). `callback` is called after every few rounds and for every evaluated one; without it, a terminal
+    shows a progress bar. `faults` decides what to do when a client fails: `fedrl.faults.stop()` (default) or `leave_out()`.
     """
     at_least(1, rounds=rounds, seeds=seeds, eval_every=eval_every)
     at_least(0, seed=seed)
@@ -66,47 +68,33 @@ def train(
     _check_quorum(faults, federation)
     algorithm = method(federation)
     evaluation = evaluation or default_evaluation(federation)
-    usual_engine = fused if isinstance(federation.environment, Environment) else processes
-    rule, played = faults or STOP, range(seed, seed + seeds)
-    play = (engine or usual_engine())(algorithm, federation, evaluation(algorithm, federation), eval_every, rule)
-    play = play._replace(init=partial(_begun, play))
-    what = partial(
-        identity.of_run, method, federation, evaluation, seeds=played, eval_every=eval_every, engine=play.kind
+    rule, run_seeds = faults or STOP, range(seed, seed + seeds)
+    engine = engine or (fused() if isinstance(federation.environment, Environment) else processes())
+    play = engine(algorithm, federation, evaluation(algorithm, federation), eval_every, rule)
+    play = play._replace(init=partial(_init, play))
+    describe = partial(
+        identity.of_run, method, federation, evaluation, seeds=run_seeds, eval_every=eval_every, engine=play.kind
     )
     check = partial(check_quorum, rule, first_seed=seed, explain=play.explain)
     journal = Journal(
         out, Ledger(algorithm, federation), partial(snapshot, algorithm) if snapshot else None, check,
         partial(left_out.log_fields, first_seed=seed, explain=play.explain), warn,
     )  # fmt: skip
-    with closing(play), _owned(out, what, warn), closing(journal):
-        at = journal.begin(play, played, rounds, warn)
+    with closing(play), _lock_folder(out, describe, warn), closing(journal):
+        at = journal.begin(play, run_seeds, rounds)
         try:
-            with _watching(callback, seeds) as see:
-                singly = 0  # up to this round, one at a time
-                for count in _paces(play.most):
-                    if at.round >= rounds:
-                        break
-                    count = min(count, rounds - at.round, eval_every - at.round % eval_every if snapshot else rounds)
-                    count = 1 if at.round < singly else count
-                    try:
-                        state, metrics, final = _played(play, at, count, rounds, eval_every, check)
-                    except Exception as error:
-                        if count == 1:
-                            error.add_note(f"in round {at.round + 1}")
-                            raise
-                        singly = at.round + count  # once more, to keep the rounds before the one that failed
-                        continue
-                    # one assignment: an interrupt finds either the old point or the new one, never half a step
-                    at = journal.record(at.round, state, metrics, final)
+            with _progress(callback, seeds) as show:
+                shown, blocks = len(journal.rows), _play_blocks(play, journal, at, rounds, eval_every, check)
+                for at in blocks:  # one assignment: an interrupt finds either the old checkpoint or the new one
                     if time.monotonic() - journal.saved_at >= checkpoint_seconds:
                         journal.save(at)
-                    if see:
-                        for row in _newest(journal.rows[-count:]):
-                            see(row, rounds)
+                    for row in _newest(journal.rows[shown:]) if show else ():
+                        show(row, rounds)
+                    shown = len(journal.rows)
         finally:
             journal.save(at)
-        content = policy_file.content(algorithm, federation, at.state, played, policy_file.name_of(method))
-        return journal.finish(algorithm, play, at.state, content)
+        content = policy_file.content(algorithm, federation, at.state, run_seeds, policy_file.name_of(method))
+        return _finish(journal, algorithm, play, at.state, content)
 
 
 def _check_quorum(faults: Faults | None, federation: Federation) -> None:
@@ -117,16 +105,23 @@ def _check_quorum(faults: Faults | None, federation: Federation) -> None:
         )
 
 
-def _begun(play: Play, seeds: Sequence[int]) -> tuple[State, Metrics]:
-    """The beginning of a run, whose drawn worlds have then been looked at."""
+def _init(play: Play, seeds: Sequence[int]) -> tuple[State, Metrics]:
+    """The initial state, once the environment parameters in it have been checked."""
     state, opening = play.init(seeds)
     check_held(state.clients.env_params)
     return state, opening
 
 
+def _lock_folder(
+    out: str | Path | None, describe: Callable[[], identity.Config], warn: Warn
+) -> AbstractContextManager[object]:
+    """The folder `out`, locked; it is empty or holds the run that `describe` describes."""
+    return folders.join(out, describe(), warn) if out else nullcontext()
+
+
 @contextmanager
-def _watching(callback: RowCallback | None, seeds: int) -> Iterator[RowCallback | None]:
-    """`callback` itself, or where there is none and a person may be looking, a progress bar."""
+def _progress(callback: RowCallback | None, seeds: int) -> Iterator[RowCallback | None]:
+    """`callback` itself; without one, a progress bar if stderr is a terminal."""
     if callback or not sys.stderr.isatty():
         yield callback
         return
@@ -138,43 +133,73 @@ def _watching(callback: RowCallback | None, seeds: int) -> Iterator[RowCallback 
         yield partial(bar, "training")
 
 
-def _newest(rows: list[Row]) -> Iterator[Row]:
-    """Those worth watching: the measured ones, and the last."""
-    return (row for i, row in enumerate(rows, 1) if "return" in row or i == len(rows))
+def _play_blocks(
+    play: Play, journal: Journal, at: Checkpoint, rounds: int, eval_every: int, check: Check
+) -> Iterator[Checkpoint]:
+    """Play the remaining rounds a few at a time, record them, and yield where the run is after each block.
+
+    A block that fails is played again round by round, to keep the rounds before the one that failed.
+    """
+    one_by_one_until = 0
+    for count in _block_sizes(play.most):
+        if at.round >= rounds:
+            return
+        to_evaluation = eval_every - at.round % eval_every if journal.snapshot else rounds
+        count = 1 if at.round < one_by_one_until else min(count, rounds - at.round, to_evaluation)
+        try:
+            state, metrics, final = _play_block(play, at, count, rounds, eval_every, check)
+        except Exception as error:
+            if count == 1:
+                error.add_note(f"in round {at.round + 1}")
+                raise
+            one_by_one_until = at.round + count
+            continue
+        at = journal.record(at.round, state, metrics, final)
+        yield at
 
 
-def _played(
-    play: Play, at: Checkpoint, count: int, rounds: int, eval_every: int, check: Check
-) -> tuple[State, Metrics, Metrics]:
-    """The next `count` rounds: state, metrics [seeds, rounds, ...], last measurement. Raises if a round must not count."""
-    state, metrics = jax.block_until_ready(play.advance(at.state, at.round, count))
-    metrics = jax.device_get(metrics)
-    for i in range(count):
-        check(at.round + i + 1, {name: value[:, i] for name, value in metrics.items()})
-    final = _final(play, state, at.round + count, rounds, eval_every)
-    check(at.round + count, final)
-    return state, metrics, final
-
-
-def _final(play: Play, state: State, done: int, rounds: int, eval_every: int) -> Metrics:
-    """The last round is always measured, also when it is not a multiple of `eval_every`."""
-    return jax.device_get(play.evaluate(state)) if done == rounds and rounds % eval_every else {}
-
-
-def _paces(most: int) -> Iterator[int]:
+def _block_sizes(most: int) -> Iterator[int]:
     """How many rounds to play per call so that one takes about half a second. It has no influence on the numbers."""
     count, before = 1, time.monotonic()
     while True:
         yield count
-        took, before = time.monotonic() - before, time.monotonic()
-        if took < 0.3:
+        elapsed, before = time.monotonic() - before, time.monotonic()
+        if elapsed < 0.3:
             count = min(2 * count, most)
-        elif took > 1.0:
+        elif elapsed > 1.0:
             count = max(count // 2, 1)
 
 
-def _owned(
-    out: str | Path | None, what: Callable[[], identity.Config], warn: Callable[[str], None]
-) -> AbstractContextManager:
-    """The folder `out`, locked and found to hold `what` or nothing."""
-    return folders.join(out, what(), warn) if out else nullcontext()
+def _play_block(
+    play: Play, at: Checkpoint, count: int, rounds: int, eval_every: int, check: Check
+) -> tuple[State, Metrics, Metrics]:
+    """The next `count` rounds: state, metrics [seeds, rounds, ...], last evaluation. Raises if a round must not count."""
+    state, metrics = jax.block_until_ready(play.advance(at.state, at.round, count))
+    metrics = jax.device_get(metrics)
+    for i in range(count):
+        check(at.round + i + 1, {name: value[:, i] for name, value in metrics.items()})
+    final = _last_evaluation(play, state, at.round + count, rounds, eval_every)
+    check(at.round + count, final)
+    return state, metrics, final
+
+
+def _last_evaluation(play: Play, state: State, round: int, rounds: int, eval_every: int) -> Metrics:
+    """The last round is always evaluated, also when it is not a multiple of `eval_every`."""
+    if round != rounds or rounds % eval_every == 0:
+        return {}
+    metrics: Metrics = jax.device_get(play.evaluate(state))
+    return metrics
+
+
+def _newest(rows: list[Row]) -> Iterator[Row]:
+    """Those worth showing: the evaluated ones, and the last."""
+    return (row for i, row in enumerate(rows, 1) if "return" in row or i == len(rows))
+
+
+def _finish(journal: Journal, algorithm: Algorithm, play: Play, state: State, content: policy_file.Content) -> Run:
+    """Evaluate once more, and save the policy with the final returns."""
+    shared = jax.tree.leaves(state.server)  # none if every client has parameters of its own
+    theta = jax.vmap(algorithm.answer)(state.server) if shared else state.clients.memory
+    returns = returns_of(jax.device_get(play.evaluate(state)))
+    policy = journal.finish(returns, content)
+    return Run(journal.rows, jax.tree.map(np.asarray, theta), returns, journal.folder, policy)
