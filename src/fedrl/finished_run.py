@@ -10,8 +10,10 @@ from safetensors import SafetensorError, safe_open
 from fedrl.policies import saved
 from fedrl.policies.saved import Act, SavedPolicy
 from fedrl.records import log
-from fedrl.records.folder import RunFolder, RunFolderError
-from fedrl.records.rows import Row, of_each
+from fedrl.records.folder import RunFolder
+from fedrl.records.log import Row
+from fedrl.records.rows import of_each
+from fedrl.records.run_toml import RunFolderError
 from fedrl.trees import Tree
 
 AGAIN = "call fedrl.train once more with what it was begun with, its rounds and this out, to finish it"

@@ -26,7 +26,8 @@ from fedrl.records import folder as folders
 from fedrl.records import identity, left_out, policy_file
 from fedrl.records.checkpoint import Checkpoint
 from fedrl.records.journal import Check, Journal
-from fedrl.records.rows import Ledger, Row, RowCallback, returns_of
+from fedrl.records.log import Row, RowCallback
+from fedrl.records.rows import Ledger, returns_of
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Metrics
 

@@ -6,7 +6,7 @@ from support.drawn import bands, bars, errors, lines, saved_figures
 
 from fedrl.plots import bars as bar_chart
 from fedrl.plots import clients, curves
-from fedrl.records.rows import Row
+from fedrl.records.log import Row
 
 
 def rows(*levels: float, error: float | None = None) -> list[Row]:

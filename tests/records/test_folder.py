@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fedrl.records.folder import RunFolder, RunFolderError, claim, find_resumable, free_name, read_config
+from fedrl.records.folder import RunFolder, claim, find_resumable, free_name
+from fedrl.records.run_toml import RunFolderError, read_config
 
 CONFIG = {
     "recipe": "wang2024",

@@ -190,7 +190,9 @@ def test_a_run_can_be_read_and_is_the_same_after_a_trip_through_toml():
 def test_a_constant_rate_is_its_number():
     number, schedule = (fedavg(ppo(learning_rate=learning_rate)) for learning_rate in (1e-3, constant(1e-3)))
     assert not differ(number, schedule)
-    assert differ(number, fedavg(ppo(learning_rate=constant(1e-4)))) == ["it.learner.rate is 0.001 there, 0.0001 here"]
+    assert differ(number, fedavg(ppo(learning_rate=constant(1e-4)))) == [
+        "it.learner.learning_rate is 0.001 there, 0.0001 here"
+    ]
 
 
 def test_whole_numbers_of_numpy_do_for_counts():
@@ -251,7 +253,8 @@ def test_two_processes_say_the_same(tmp_path):
         "    length = 20 if client_id in {1, 2, 3} or str(client_id) in {'x', 'y', 'z'} else len(KINDS)\n"
         "    return gymnasium.make('CartPole-v1', max_episode_steps=length)\n"
         "where = fedrl.gymnasium(make_env, clients=2)\n"
-        "print(tomli_w.dumps(of_run(fedavg(ppo()), where, sampled_return(2), seeds=range(1), eval_every=1, engine='exact')))\n"
+        "print(tomli_w.dumps(of_run(fedavg(ppo()), where, sampled_return(2),\n"
+        "      seeds=range(1), eval_every=1, engine='exact')))\n"
     )
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}
     said = {

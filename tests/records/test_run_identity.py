@@ -23,7 +23,8 @@ from fedrl.evaluation import exact_return, sampled_return
 from fedrl.experiments import orders
 from fedrl.policies.bit_softmax import bit_softmax
 from fedrl.records import folder, log
-from fedrl.records.folder import claim, read_config
+from fedrl.records.folder import claim
+from fedrl.records.run_toml import read_config, version_note
 
 OTHER_WORLDS = fedrl.Federation(WHERE.environment, WHERE.env_params._replace(reward=WHERE.env_params.reward * 2))
 
@@ -211,10 +212,10 @@ def test_the_command_line_writes_versions_and_notes_others(tmp_path):
     text = (place / "run.toml").read_text()
     assert f'[versions]\npython = "{sys.version.split()[0]}"\nfedrl = ' in text
     assert read_config(place) == {"recipe": "quickstart", "seed": 0}
-    assert folder.version_note(place) is None
+    assert version_note(place) is None
     (place / "run.toml").write_text(re.sub('jax = ".*"', 'jax = "0.1"', text))
     claim(place, {"recipe": "quickstart", "seed": 0}, resume=True).close()
-    assert "(jax is 0.1 there, " in str(folder.version_note(place))
+    assert "(jax is 0.1 there, " in str(version_note(place))
 
 
 ELSEWHERE = """

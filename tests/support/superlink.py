@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fedrl.cli import flower
 from fedrl.records import log
-from fedrl.records.rows import Row
+from fedrl.records.log import Row
 
 
 class Federated:

@@ -6,7 +6,7 @@ from fedrl.cli import output, run_files
 from fedrl.experiments import experiment, find, orders
 from fedrl.plots import curves, files
 from fedrl.records.folder import RunFolder
-from fedrl.records.rows import Row
+from fedrl.records.log import Row
 
 
 def verify(path: Path, *, as_json: bool) -> None:

@@ -15,7 +15,7 @@ from fedrl.experiments.orders import Order
 from fedrl.experiments.outcomes import of_run
 from fedrl.experiments.recipe import Claim, Outcome, RecipeError
 from fedrl.records import folder as folders
-from fedrl.records import progress
+from fedrl.records import progress, run_toml
 from fedrl.records.rows import worst
 
 RUNS = Path("runs")
@@ -45,7 +45,7 @@ def carry_out(request: Request, *, as_json: bool) -> int:
         output.say(console, f"note: {text}", "yellow")
 
     said_by = _source(request) or path / "run.toml"
-    if said_by.exists() and (note := folders.version_note(said_by)):
+    if said_by.exists() and (note := run_toml.version_note(said_by)):
         warn(note)
     try:
         if request.engine.name == "flower":
@@ -104,7 +104,7 @@ def place(request: Request, order: Order) -> Path:
         return Path(request.recipe)
     found = folders.find_resumable(RUNS, order.plain())
     if found is None:
-        raise folders.RunFolderError(
+        raise run_toml.RunFolderError(
             f"no unfinished run of {order.recipe} with these settings under {RUNS}/; "
             "pass --out with its folder, or start one without --resume"
         )
@@ -117,7 +117,7 @@ def _source(request: Request) -> Path | None:
     here = request.recipe is None or request.engine.name != "flower"  # Flower's files may be on another machine
     if there and here and not there.exists():
         start = shlex.join(["fedrl", "run", request.recipe or "quickstart", "--out", str(request.out)])
-        raise folders.RunFolderError(
+        raise run_toml.RunFolderError(
             f"{request.out} has no run.toml, so there is nothing to resume; pass the folder of a run, or start one: {start}"
         )
     if request.recipe is None:

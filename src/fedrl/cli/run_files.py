@@ -6,8 +6,8 @@ import numpy as np
 
 from fedrl.experiments import experiment, orders, outcomes
 from fedrl.records import log
-from fedrl.records.folder import RunFolderError, is_trained, read_config
-from fedrl.records.rows import Row
+from fedrl.records.log import Row
+from fedrl.records.run_toml import RunFolderError, is_trained, read_config
 
 
 def logs(path: Path) -> dict[str, list[Row]]:

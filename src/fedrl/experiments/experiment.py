@@ -17,7 +17,8 @@ from fedrl.faults import STOP, Faults
 from fedrl.plots import curves
 from fedrl.records import folder as folders
 from fedrl.records import log
-from fedrl.records.rows import ArmCallback, lost
+from fedrl.records.log import ArmCallback
+from fedrl.records.rows import lost
 from fedrl.records.tensors import save_tree, write_atomically
 from fedrl.training import train
 

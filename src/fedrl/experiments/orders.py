@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from fedrl.experiments import find
 from fedrl.experiments.recipe import RecipeError
 from fedrl.experiments.settings import configure
-from fedrl.records import folder as folders
+from fedrl.records import run_toml
 
 MOST_SEED = 2**32  # keys are made from 32 bits
 
@@ -47,8 +47,8 @@ def order(
 
 def from_toml(path: str | Path) -> Order:
     """The order in a `run.toml`; keys it does not know are errors."""
-    content = folders.read_config(path)
-    if folders.is_trained(content):
+    content = run_toml.read_config(path)
+    if run_toml.is_trained(content):
         raise RecipeError(
             f"{path} was written by fedrl.train, and only the script that called it can repeat that; here `fedrl plot` and "
             "`fedrl compare` take its folder"

@@ -10,7 +10,7 @@ from fedrl.experiments import find
 from fedrl.experiments.orders import Order
 from fedrl.experiments.recipe import Outcome
 from fedrl.records import log
-from fedrl.records.folder import RunFolderError
+from fedrl.records.run_toml import RunFolderError
 
 
 def of_run(order: Order, path: Path) -> dict[str, Outcome]:

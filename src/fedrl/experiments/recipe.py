@@ -22,7 +22,7 @@ from fedrl.engines.engine import Engine
 from fedrl.evaluation import Evaluation
 from fedrl.federations.federation import Federation, Method
 from fedrl.records import log
-from fedrl.records.rows import Row
+from fedrl.records.log import Row
 from fedrl.training import Snapshot
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from fedrl.experiments import find, outcomes
 from fedrl.experiments.orders import Order
 from fedrl.experiments.recipe import Arm, RecipeError
 from fedrl.records import checkpoint
-from fedrl.records.folder import RunFolderError
+from fedrl.records.run_toml import RunFolderError
 from fedrl.types import Algorithm
 
 

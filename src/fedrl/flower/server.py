@@ -22,7 +22,7 @@ from fedrl.faults import STOP, Faults
 from fedrl.federations.federation import Federation
 from fedrl.flower.executor import Organisations, flower_executor
 from fedrl.records import folder as folders
-from fedrl.records.rows import Row
+from fedrl.records.log import Row
 from fedrl.types import Algorithm, Exchange
 
 app = ServerApp()

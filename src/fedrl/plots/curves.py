@@ -5,7 +5,7 @@ from typing import Any
 
 from fedrl.plots import style
 from fedrl.records import log
-from fedrl.records.rows import Row
+from fedrl.records.log import Row
 
 
 def draw(

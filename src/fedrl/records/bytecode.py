@@ -1,4 +1,4 @@
-"""What compiled code does and what it mentions, the same in every process of one version of Python."""
+"""A digest of compiled code and the names it mentions, equal in every process of one Python version."""
 
 import dis
 import hashlib
@@ -8,14 +8,14 @@ from typing import Any
 
 
 def names(function: FunctionType) -> set[str]:
-    """Global names and attributes that its code mentions."""
+    """Global names and attributes that the code of `function` mentions."""
     return {name for code in _nested(function.__code__) for name in code.co_names}
 
 
 def imported(function: FunctionType) -> set[str]:
-    """Modules that it imports itself."""
-    found = (step for code in _nested(function.__code__) for step in dis.get_instructions(code))
-    return {str(step.argval) for step in found if step.opname == "IMPORT_NAME"}
+    """Modules that `function` itself imports."""
+    instructions = (step for code in _nested(function.__code__) for step in dis.get_instructions(code))
+    return {str(step.argval) for step in instructions if step.opname == "IMPORT_NAME"}
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
@@ -26,7 +26,7 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def essence(code: CodeType) -> bytes:
-    """All that decides what `code` does: not its line numbers, its docstring or the names of its variables."""
+    """Everything that determines what `code` does: not line numbers, docstring or variable names."""
     documented = code.co_consts and isinstance(code.co_consts[0], str) and not code.co_name.startswith("<")
     constants = code.co_consts[1:] if documented else code.co_consts
     parts = [code.co_code, repr(code.co_names).encode(), *map(_constant, constants)]
@@ -36,6 +36,6 @@ def essence(code: CodeType) -> bytes:
 def _constant(value: Any) -> bytes:
     if isinstance(value, CodeType):
         return essence(value)
-    if isinstance(value, frozenset):  # whose order changes from process to process
+    if isinstance(value, frozenset):  # its order differs between processes
         return repr(sorted(map(repr, value))).encode()
     return repr(value).encode()

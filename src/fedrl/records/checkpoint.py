@@ -1,4 +1,4 @@
-"""Checkpoints that are either whole or not there.
+"""Checkpoints that are either complete or absent.
 
 `round-000123.safetensors` is written first, then `round-000123.json` with its length and sha256 and a checksum of
 itself. A checkpoint exists once that sidecar does; everything else in the folder is litter from a crash.
@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedrl.records.tensors import from_bytes, sync_folder, to_bytes, write_atomically
 from fedrl.trees import Tree
@@ -17,17 +17,17 @@ from fedrl.trees import Tree
 class Checkpoint(NamedTuple):
     state: Tree
     round: int
-    log_bytes: int  # how much of the log had been written: resume by cutting it there
+    log_bytes: int  # length of the log at that time: to resume, cut it there
 
 
 class CheckpointCorrupted(ValueError):
-    """One checkpoint that cannot be used, and why."""
+    """A checkpoint cannot be used; the message says why."""
 
 
 def save(folder: str | Path, state_tree: Tree, *, round: int, log_bytes: int, keep: int = 2) -> None:
     """Write the checkpoint of `round`, then remove all but it and the `keep - 1` whole ones before it.
 
-    Later rounds are removed too: they can only come from a history that was given up when an earlier one was resumed.
+    Later rounds are removed too: they can only come from a history that was abandoned when an earlier round was resumed.
     Sync the log first, so that `log_bytes` of it are on the disk when this returns.
     """
     if keep < 1:
@@ -45,19 +45,19 @@ def save(folder: str | Path, state_tree: Tree, *, round: int, log_bytes: int, ke
 
 
 def newest(folder: str | Path, like: Tree) -> tuple[Checkpoint | None, list[str]]:
-    """The newest whole checkpoint (None if there is none) and, newest first, what was passed over and why.
+    """The newest whole checkpoint (None if there is none) and, newest first, which ones were skipped and why.
 
-    A whole checkpoint that does not fit `like` is not damage but the wrong program: that raises ValueError.
+    A whole checkpoint that does not match `like` was written by a different program: that raises ValueError.
     """
-    folder, damaged = Path(folder), []
+    folder, corrupted = Path(folder), []
     for round in sorted(_rounds(folder), reverse=True):
         try:
             data, log_bytes = _read(folder, round)
         except CheckpointCorrupted as reason:
-            damaged.append(str(reason))
+            corrupted.append(str(reason))
         else:
-            return Checkpoint(from_bytes(data, like, name=str(_data(folder, round))), round, log_bytes), damaged
-    return None, damaged
+            return Checkpoint(from_bytes(data, like, name=str(_data(folder, round))), round, log_bytes), corrupted
+    return None, corrupted
 
 
 def _data(folder: Path, round: int) -> Path:
@@ -69,21 +69,21 @@ def _sidecar(folder: Path, round: int) -> Path:
 
 
 def _rounds(folder: Path) -> set[int]:
-    """Rounds of which there is at least one of the two files."""
+    """Rounds with at least one of the two files."""
     if not folder.is_dir():
         return set()
-    found = (re.fullmatch(r"round-(\d{6,})\.(safetensors|json)", path.name) for path in folder.iterdir())
-    return {int(match[1]) for match in found if match}
+    matches = (re.fullmatch(r"round-(\d{6,})\.(safetensors|json)", path.name) for path in folder.iterdir())
+    return {int(match[1]) for match in matches if match}
 
 
 def _describe(round: int, log_bytes: int, length: int, sha256: str) -> bytes:
-    """The one spelling of a sidecar. Reading compares all bytes with it, so that not even a blank can change unseen."""
+    """The only valid bytes of a sidecar. Reading compares all of them, so that any change is noticed."""
     fields = {"round": round, "log_bytes": log_bytes, "data_bytes": length, "data_sha256": sha256}
     checksum = hashlib.sha256(json.dumps(fields).encode()).hexdigest()
     return (json.dumps(fields | {"checksum": checksum}, indent=1) + "\n").encode()
 
 
-def _read_sidecar(folder: Path, round: int) -> dict:
+def _read_sidecar(folder: Path, round: int) -> dict[str, Any]:
     sidecar = _sidecar(folder, round)
     try:
         text = sidecar.read_bytes()
@@ -94,31 +94,31 @@ def _read_sidecar(folder: Path, round: int) -> dict:
     except OSError as error:
         raise CheckpointCorrupted(f"{sidecar.name}: cannot be read ({error.strerror})") from None
     try:
-        fields = json.loads(text)
+        fields: dict[str, Any] = json.loads(text)
         whole = text == _describe(round, fields["log_bytes"], fields["data_bytes"], fields["data_sha256"])
     except (ValueError, KeyError, TypeError):
-        raise CheckpointCorrupted(f"{sidecar.name}: cut short or altered") from None
+        raise CheckpointCorrupted(f"{sidecar.name}: truncated or altered") from None
     if not whole:
         raise CheckpointCorrupted(f"{sidecar.name}: its checksum differs")
     return fields
 
 
 def _read(folder: Path, round: int) -> tuple[bytes, int]:
-    """The data bytes that were hashed are the ones returned: nothing is read twice."""
+    """Returns the very bytes that were hashed: nothing is read twice."""
     fields, path = _read_sidecar(folder, round), _data(folder, round)
     try:
         data = path.read_bytes()
     except OSError as error:
         raise CheckpointCorrupted(f"{path.name}: cannot be read ({error.strerror})") from None
     if len(data) != fields["data_bytes"]:
-        raise CheckpointCorrupted(f"{path.name}: {len(data)} bytes, wanted {fields['data_bytes']}")
+        raise CheckpointCorrupted(f"{path.name}: {len(data)} bytes, expected {fields['data_bytes']}")
     if hashlib.sha256(data).hexdigest() != fields["data_sha256"]:
         raise CheckpointCorrupted(f"{path.name}: sha256 differs")
     return data, fields["log_bytes"]
 
 
 def _prune(folder: Path, newest_round: int, keep: int) -> None:
-    """Only those with a whole sidecar count towards `keep`; the data of older ones is not hashed again."""
+    """Only checkpoints with a whole sidecar count towards `keep`; older data is not hashed again."""
     kept = {newest_round}
     for round in sorted(_rounds(folder), reverse=True):
         if round < newest_round and len(kept) < keep and _looks_whole(folder, round):

@@ -1,4 +1,4 @@
-"""The folder a run leaves behind: who may write it, which run it holds, and whether that run is finished."""
+"""A run's folder: who may write to it, which run it holds, and whether that run is finished."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from fedrl.records.tensors import is_temporary, sync_folder, write_atomically
 
 
 class RunFolder:
-    """The names of a run's files. `RunFolder(path)` only looks; `claim` and `join` give one to write to."""
+    """The names of a run's files. `RunFolder(path)` only reads; `claim` and `join` return one to write to."""
 
     def __init__(self, path: str | Path, lock: BaseFileLock | None = None):
         self.path = Path(path)
@@ -38,12 +38,12 @@ class RunFolder:
         return (self.path / "finished.json").exists()
 
     def mark_finished(self) -> None:
-        """The last thing a run does: after this, everything else in the folder is complete."""
+        """The last thing a run does: once this file exists, everything else in the folder is complete."""
         when = datetime.now(UTC).isoformat(timespec="seconds")
         write_atomically(self.path / "finished.json", (json.dumps({"finished": when}) + "\n").encode())
 
     def close(self) -> None:
-        """Let other processes write here. Also happens when the object or the process goes."""
+        """Let other processes write here. Also happens when the object is collected or the process ends."""
         if self._release is not None:
             self._release()
 
@@ -55,15 +55,15 @@ class RunFolder:
 
 
 def claim(path: str | Path, config: Config, resume: bool) -> RunFolder:
-    """The folder `path` for the recipe's run `config`, locked for the life of the object, or a `RunFolderError`."""
+    """The folder `path` for the recipe's run `config`, locked as long as the object lives, or a `RunFolderError`."""
     path = Path(path)
     return _take(path, to_toml(config), lambda: _check(path, config, resume), "--out")
 
 
 def join(path: str | Path, config: Config, warn: Callable[[str], None]) -> RunFolder:
-    """The folder `path` for the run of `fedrl.train` that `config` describes, locked for the life of the object.
+    """The folder `path` for the run of `fedrl.train` that `config` describes, locked as long as the object lives.
 
-    A `RunFolderError` unless the folder is new or holds the same run; other versions of packages only warn.
+    Raises `RunFolderError` unless the folder is new or holds the same run; other package versions only warn.
     """
     path = Path(path)
     folder = _take(path, to_toml(config), lambda: train_folder.check(path, config), "out")
@@ -73,7 +73,7 @@ def join(path: str | Path, config: Config, warn: Callable[[str], None]) -> RunFo
 
 
 def _take(path: Path, text: bytes, check: Callable[[], None], option: str) -> RunFolder:
-    """An error leaves the folder as it was, hence the look before the lock; nobody can disturb the second look."""
+    """An error must leave the folder unchanged, so check before locking; the second check cannot be disturbed."""
     try:
         if not (path / ".lock").exists():
             check()
@@ -105,20 +105,20 @@ def free_name(parent: str | Path, stem: str) -> Path:
 
 
 def find_resumable(parent: str | Path, config: Config) -> Path | None:
-    """The most recently started unfinished run of this very `config` under `parent`, if there is one."""
+    """The most recently started unfinished run of exactly this `config` under `parent`, if there is one."""
     started = sorted(Path(parent).glob("*/run.toml"), key=lambda file: (file.stat().st_mtime_ns, file), reverse=True)
     for file in started:
         try:
             same = not what_differs(file, config)
         except RunFolderError:
-            continue  # somebody's broken folder is no reason not to find this one
+            continue  # an unrelated broken folder must not hide this run
         if same and not RunFolder(file.parent).finished:
             return file.parent
     return None
 
 
 def _check(path: Path, config: Config, resume: bool) -> None:
-    """Raise unless `path` is missing, empty, or holds this run and `resume` says that this is known."""
+    """Raise unless `path` is missing, empty, or holds this run and `resume` is set."""
     if not path.exists():
         return
     if not path.is_dir():
@@ -131,19 +131,19 @@ def _check(path: Path, config: Config, resume: bool) -> None:
         return
     if is_trained(read_config(path)):
         raise RunFolderError(f"{path} holds a run of fedrl.train, not of a recipe; pass another --out")
-    if found := what_differs(path, config):
-        raise RunFolderError(f"{path} holds a different run ({found[0]}); pass another --out")
+    if different := what_differs(path, config):
+        raise RunFolderError(f"{path} holds a different run ({different[0]}); pass another --out")
     if not resume and RunFolder(path).finished:
         raise RunFolderError(f"{path} holds this run, finished; pass --resume to look at it again, or another --out")
     if not resume:
-        raise RunFolderError(f"{path} holds this run, unfinished; pass --resume to go on, or another --out")
+        raise RunFolderError(f"{path} holds this run, unfinished; pass --resume to continue, or another --out")
 
 
 def _lock(path: Path, option: str) -> BaseFileLock:
-    held = locks.hold(path)
-    if held is None:
+    lock = locks.hold(path)
+    if lock is None:
         raise RunFolderError(
             f"{path} is being written by another run (process {locks.owner(path)}); wait for it or stop it, or pass "
             f"another {option}"
         )
-    return held
+    return lock

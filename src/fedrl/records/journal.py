@@ -12,7 +12,8 @@ from fedrl.engines.engine import Play
 from fedrl.policies.saved import SavedPolicy, from_parts
 from fedrl.records import checkpoint, left_out, log, policy_file, snapshots, train_folder
 from fedrl.records.checkpoint import Checkpoint
-from fedrl.records.rows import Ledger, Row
+from fedrl.records.log import Row
+from fedrl.records.rows import Ledger
 from fedrl.records.tensors import named_leaves, save_tree
 from fedrl.trees import Tree
 from fedrl.types import Metrics

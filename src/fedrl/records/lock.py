@@ -1,4 +1,4 @@
-"""One writer at a time in a folder, on every system. The lock goes with its process, however that ends."""
+"""One writer at a time per folder, on every system. The lock is released when its process ends, however that happens."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ FILES = (".lock", ".owner")  # the lock, and the process that holds it: on Windo
 
 
 def hold(folder: Path) -> BaseFileLock | None:
-    """The lock of `folder`, held until `release`; None if another run holds it, of this process or another."""
+    """The lock of `folder`, held until `release`; None if another run holds it, in this process or another."""
     lock = FileLock(folder / ".lock", thread_local=False)
     try:
         lock.acquire(blocking=False)
@@ -19,12 +19,12 @@ def hold(folder: Path) -> BaseFileLock | None:
 
 
 def sign(folder: Path) -> None:
-    """Say which process holds the lock, for whoever finds it taken."""
+    """Record which process holds the lock, for the error message of those who find it taken."""
     (folder / ".owner").write_text(str(os.getpid()))
 
 
 def owner(folder: Path) -> str:
-    """The process that holds the lock, or "unknown" while it is about to sign."""
+    """The process that holds the lock, or "unknown" until it has signed."""
     try:
         return (folder / ".owner").read_text() or "unknown"
     except FileNotFoundError:

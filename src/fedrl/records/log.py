@@ -1,25 +1,35 @@
-"""`log.jsonl`: one JSON object a round, appended. Plots, reports and claims read nothing else.
+"""`log.jsonl`: one JSON object per round, appended. Plots, reports and claims read nothing else.
 
-Not a number and infinity become null, because JSON has neither; `columns` turns null back into NaN.
+NaN and infinity become null, because JSON has neither; `columns` turns null back into NaN.
 """
 
 import json
 import math
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-WHOLE = "put the whole log back, or give another out"
-COSTS = ("seconds", "env_steps", "bytes_down", "bytes_up", "bytes_peer")  # of every row, from which a run goes on
+RESTORE = "restore the whole log, or give another out"
+Row = dict[str, Any]  # one round
+RowCallback = Callable[[Row, int], None]  # (newest row, rounds in all)
+ArmCallback = Callable[[str, Row, int], None]  # (arm, newest row, rounds of this arm)
+COSTS = (
+    "seconds",
+    "env_steps",
+    "bytes_down",
+    "bytes_up",
+    "bytes_peer",
+)  # in every row; a resumed run continues from them
 
 
 class LogWriter:
-    """Appends rows from byte `offset` on, after cutting off what follows it: rows of rounds that will be run again.
+    """Appends rows at byte `offset`, after truncating what follows: rows of rounds that will be run again.
 
-    Every row is handed to the system at once, so that it can be watched; `sync` puts it on the disk. `bytes` is how
-    much the last `sync` made safe, which is what a checkpoint should remember.
+    Every row is flushed at once, so that the log can be followed; `sync` puts it on the disk. `bytes` is the length at the
+    last `sync`, which a checkpoint should store.
     """
 
     def __init__(self, path: str | Path, offset: int = 0):
@@ -35,7 +45,7 @@ class LogWriter:
             self._file.close()
             raise
 
-    def write(self, row: dict[str, Any]) -> None:
+    def write(self, row: Row) -> None:
         """Append one row; numbers and arrays of NumPy and JAX become plain numbers and lists."""
         line = json.dumps({name: plain(name, value) for name, value in row.items()}, allow_nan=False)
         self._file.write(line.encode() + b"\n")
@@ -60,13 +70,13 @@ class LogWriter:
         self.close()
 
 
-def read(path: str | Path, size: int | None = None) -> list[dict[str, Any]]:
+def read(path: str | Path, size: int | None = None) -> list[Row]:
     """All rows, or those in the first `size` bytes, without a torn last line (the run is writing, or was killed).
 
-    Any other line that is no row with its round is an error. A first line that does not even begin like a row was never one.
+    Any other line that is not a row with its round is an error; so is a first line that does not begin like a row.
     """
     lines = Path(path).read_bytes()[:size].splitlines(keepends=True)
-    rows = []
+    rows: list[Row] = []
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)
@@ -78,49 +88,51 @@ def read(path: str | Path, size: int | None = None) -> list[dict[str, Any]]:
             if number == len(lines) and not line.endswith(b"\n") and (number > 1 or line.startswith(b"{")):
                 break
             raise ValueError(
-                f"{path}, line {number}: wanted one JSON object, a round's row, got {line[:40]!r} ({error}); "
+                f"{path}, line {number}: expected one JSON object, a round's row, got {line[:40]!r} ({error}); "
                 "use another copy"
             ) from None
         rows.append(row)
     return rows
 
 
-def check_end(path: Path, rows: list[dict[str, Any]], round: int) -> None:
-    """Raise unless the last of `rows` is that of `round`, where a checkpoint goes on, with all that the next ones need."""
+def check_end(path: Path, rows: list[Row], round: int) -> None:
+    """Raise unless the last of `rows` is that of the checkpoint's `round` and has everything the next rows need."""
     last = rows[-1] if rows else {}
     if last.get("round") != round:
-        came = f"ends with round {last.get('round')!r}" if rows else "is empty" if path.exists() else "is missing"
-        raise ValueError(f"{path} {came}, and the checkpoint goes on from round {round}; {WHOLE}")
+        state = f"ends with round {last.get('round')!r}" if rows else "is empty" if path.exists() else "is missing"
+        raise ValueError(f"{path} {state}, and the checkpoint continues from round {round}; {RESTORE}")
     for name in COSTS:
         if not isinstance(last.get(name), int | float):
             raise ValueError(
-                f"{path}: the row of round {round} has {name} {last.get(name)!r}, wanted a number; {WHOLE}"
+                f"{path}: the row of round {round} has {name} {last.get(name)!r}, expected a number; {RESTORE}"
             )
 
 
-def columns(rows: list[dict[str, Any]], name: str) -> tuple[np.ndarray, np.ndarray]:
+def columns(rows: list[Row], name: str) -> tuple[np.ndarray, np.ndarray]:
     """Rounds [n] and values [n, ...] of the rows that have the field `name`; both empty if none has."""
-    having = [row for row in rows if name in row]
+    selected = [row for row in rows if name in row]
     try:
-        values = np.array([row[name] for row in having], dtype=np.float64)
+        values = np.array([row[name] for row in selected], dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise ValueError(
             f"field {name!r} is not the same shape of numbers in every row ({error}); pick the rows before the columns"
         ) from None
-    return np.array([row["round"] for row in having], dtype=np.int64), values
+    return np.array([row["round"] for row in selected], dtype=np.int64), values
 
 
 def _check_offset(path: Path, file: Any, offset: int) -> None:
     size = os.fstat(file.fileno()).st_size
     if not 0 <= offset <= size:
-        raise ValueError(f"{path} has {size} bytes, fewer than the {offset} to go on from; {WHOLE}")
+        raise ValueError(f"{path} has {size} bytes, fewer than the {offset} that the checkpoint counts; {RESTORE}")
     file.seek(max(offset - 1, 0))
     if offset and file.read(1) != b"\n":
-        raise ValueError(f"byte {offset} of {path} is inside a line, so the checkpoint is of another log; {WHOLE}")
+        raise ValueError(
+            f"byte {offset} of {path} is inside a line, so the checkpoint belongs to another log; {RESTORE}"
+        )
 
 
 def plain(name: str, value: Any) -> Any:
-    """`value` as JSON can hold it."""
+    """`value` as JSON can represent it."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):

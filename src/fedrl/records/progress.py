@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 from fedrl.records.formatting import number, say, short
-from fedrl.records.rows import ArmCallback, Row
+from fedrl.records.log import ArmCallback, Row
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 RECENT = 10  # returns in the sparkline

@@ -5,7 +5,6 @@ Costs are those of one seed (all seeds do the same work), counted from the start
 """
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -16,6 +15,7 @@ from fedrl.core import shapes
 from fedrl.engines.absences import ASKABLE, CODES, IDS, absences
 from fedrl.faults import FaultCode
 from fedrl.federations.federation import Federation
+from fedrl.records.log import Row
 from fedrl.types import Algorithm, Exchange, Metrics
 
 MOST_CLIENTS = 256  # up to this many, the log keeps every client's return
@@ -26,10 +26,6 @@ COUNTS = (
     CODES,
     ASKABLE,
 )  # metrics of every exchange that are no part of a row
-
-Row = dict[str, Any]
-RowCallback = Callable[[Row, int], None]  # (newest row, rounds in all)
-ArmCallback = Callable[[str, Row, int], None]  # (arm, newest row, rounds of this arm)
 
 
 def wire_bytes(exchange: Exchange, algorithm: Algorithm, federation: Federation) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""`run.toml`: which run a folder holds, and the versions of the packages that began it."""
+"""`run.toml`: which run a folder holds, and the package versions it was started with."""
 
 import tomllib
 from pathlib import Path
@@ -10,7 +10,7 @@ from fedrl.records.identity import Config, differences, versions
 
 REPEATS = "# `fedrl run` with this file repeats the run.\n"
 DESCRIBES = (
-    "# What the run in this folder is. `fedrl.train(..., out=...)` goes on with it only if all of this is the same.\n"
+    "# Describes the run in this folder. `fedrl.train(..., out=...)` continues it only if all of this is the same.\n"
 )
 
 
@@ -29,7 +29,7 @@ def is_trained(config: Config) -> bool:
 
 
 def other_versions(path: str | Path) -> dict[str, str]:
-    """The packages whose version here is another than when the run was begun: "0.1.0 there, 0.2.0 here"."""
+    """The packages whose version has changed since the run was started: "0.1.0 there, 0.2.0 here"."""
     there, here = _read(Path(path)).get("versions", {}), versions()
     return {
         name: f"{there[name]} there, {here[name]} here"
@@ -39,9 +39,9 @@ def other_versions(path: str | Path) -> dict[str, str]:
 
 
 def version_note(path: str | Path) -> str | None:
-    """The sentence for a user who goes on with, or repeats, a run begun with other versions."""
+    """The warning for continuing or repeating a run that was started with other versions."""
     others = ", ".join(f"{name} is {pair}" for name, pair in other_versions(path).items())
-    return f"{path} was begun with other versions ({others}); numbers may differ from then on" if others else None
+    return f"{path} was started with other versions ({others}); numbers may differ from then on" if others else None
 
 
 def to_toml(config: Config) -> bytes:
@@ -57,7 +57,7 @@ def to_toml(config: Config) -> bytes:
 def what_differs(path: Path, config: Config) -> list[str]:
     """What differs between the run in `path` and `config`, as phrases; none if they are the same run.
 
-    Where versions differ, a setting that only one of the two knows is no difference: the package may have gained or lost it.
+    If versions differ, a setting that only one side has is no difference: the package may have gained or lost it.
     """
     return list(differences(read_config(path), config, lenient=bool(other_versions(path))))
 
@@ -69,4 +69,4 @@ def _read(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise RunFolderError(f"cannot read {path} ({error.strerror}); pass a run.toml or a run folder") from None
     except ValueError as error:
-        raise RunFolderError(f"{path} is not valid TOML ({error}); correct that place") from None
+        raise RunFolderError(f"{path} is not valid TOML ({error}); fix that place") from None

@@ -1,4 +1,4 @@
-"""What a run keeps of its measured rounds beside the log, e.g. the parameters: `kept/round-000120.safetensors`."""
+"""Snapshots of evaluated rounds beside the log, e.g. the parameters: `kept/round-000120.safetensors`."""
 
 import re
 from collections.abc import Iterator
@@ -15,6 +15,6 @@ def save(folder: Path, round: int, tree: Tree) -> None:
 
 
 def load(folder: Path, like: Tree) -> Iterator[tuple[int, Tree]]:
-    """The rounds of which something was kept, in order, and what; `like` gives its structure."""
+    """The rounds with a snapshot, in order, and the snapshot; `like` gives its structure."""
     for path in sorted((folder / "kept").glob("round-*.safetensors")):
         yield int(re.sub(r"\D", "", path.stem)), load_tree(path, like)

@@ -1,4 +1,4 @@
-"""A pytree of arrays as one `.safetensors` file, the same arrays always giving the same bytes."""
+"""A pytree of arrays as one `.safetensors` file; equal arrays always give equal bytes."""
 
 import json
 import os
@@ -50,24 +50,24 @@ def to_bytes(tree: Tree, metadata: dict[str, str] | None = None) -> bytes:
 def from_bytes(data: bytes, like: Tree, *, name: str = "these bytes") -> Tree:
     """The tree in `data`, each leaf the kind (JAX, NumPy, key, Python number) that `like` has there."""
     try:
-        stored = dict(deserialize(data))
+        stored: dict[str, dict[str, Any]] = dict(deserialize(data))
     except SafetensorError as error:
         raise ValueError(f"{name} is not a whole safetensors file ({error}); use another copy") from None
-    wanted = named_leaves(like)
-    missing, extra = sorted(wanted.keys() - stored.keys()), sorted(stored.keys() - wanted.keys())
+    expected = named_leaves(like)
+    missing, extra = sorted(expected.keys() - stored.keys()), sorted(stored.keys() - expected.keys())
     if missing or extra:
         raise ValueError(
-            f"{name} does not hold the tree asked for: missing {_few(missing)}, not asked for {_few(extra)}; "
+            f"{name} does not hold the expected tree: missing {_few(missing)}, unexpected {_few(extra)}; "
             "load it with the algorithm and config that wrote it"
         )
-    leaves = [_restore(name, where, stored[where], leaf) for where, leaf in wanted.items()]
+    leaves = [_restore(name, where, stored[where], leaf) for where, leaf in expected.items()]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
     """Write `data` so that after a crash at any instant `path` holds either the old bytes or all of the new ones.
 
-    The temporary file carries the id of its process; those of dead processes are swept up by the next write.
+    The name of the temporary file contains its process id; the next write removes those of dead processes.
     """
     path = Path(path)
     for stale in path.parent.glob(".*.tmp"):
@@ -87,7 +87,7 @@ def write_atomically(path: str | Path, data: bytes) -> None:
 
 
 def is_temporary(name: str) -> bool:
-    """Whether `name` is one that `write_atomically` gives to its temporary files."""
+    """Whether `name` is that of a temporary file of `write_atomically`."""
     parts = name.split(".")
     return name.startswith(".") and len(parts) >= 5 and parts[-1] == "tmp" and parts[-3].isdecimal()
 
@@ -95,7 +95,7 @@ def is_temporary(name: str) -> bool:
 def sync_folder(folder: Path) -> None:
     """Make renames and new names in `folder` survive a power cut: a file's own fsync does not cover its name.
 
-    Windows cannot open a folder, and has nothing like it.
+    Windows cannot open a folder and has no equivalent.
     """
     if os.name == "nt":
         return
@@ -107,7 +107,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def _alive(pid: int) -> bool:
-    """Windows has no harmless question to ask a process, so there everyone lives and nobody's files are swept up."""
+    """Whether a process exists. Windows has no harmless way to ask, so there every process counts as alive."""
     if os.name == "nt":
         return True
     try:
@@ -115,13 +115,13 @@ def _alive(pid: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     except PermissionError:
-        pass  # it lives, and is somebody else's
+        pass  # it is alive and belongs to another user
     return True
 
 
 def named_leaves(tree: Tree) -> dict[str, Any]:
-    """Leaves by name in tree order. A key's name ends in its generator, so one kind is never read back as another."""
-    named = {}
+    """Leaves by name in tree order. A key's name ends with its generator, so one kind is never read as another."""
+    named: dict[str, Any] = {}
     for path, leaf in jax.tree_util.tree_flatten_with_path(tree)[0]:
         name = jax.tree_util.keystr(path, simple=True, separator="/") or "value"
         name += f":{jax.random.key_impl(leaf)}" if _is_key(leaf) else ""
@@ -146,12 +146,15 @@ def _storable(name: str, leaf: Any) -> np.ndarray:
     return array
 
 
-def _restore(file: str, where: str, stored: dict, like: Any) -> Any:
+def _restore(file: str, where: str, stored: dict[str, Any], like: Any) -> Any:
     spec: Any = jax.random.key_data(like) if _is_key(like) else like if hasattr(like, "dtype") else np.asarray(like)
-    got, want = (stored["dtype"], tuple(stored["shape"])), (_CODES.get(np.dtype(spec.dtype).name), tuple(spec.shape))
-    if got != want:
+    actual, expected = (
+        (stored["dtype"], tuple(stored["shape"])),
+        (_CODES.get(np.dtype(spec.dtype).name), tuple(spec.shape)),
+    )
+    if actual != expected:
         raise ValueError(
-            f"{file}: {where!r} is {got[0]}{list(got[1])}, wanted {want[0]}{list(want[1])}; "
+            f"{file}: {where!r} is {actual[0]}{list(actual[1])}, expected {expected[0]}{list(expected[1])}; "
             "load it with the algorithm and config that wrote it"
         )
     array = np.frombuffer(stored["data"], dtype=np.dtype(spec.dtype).newbyteorder("<")).reshape(spec.shape)
@@ -163,7 +166,7 @@ def _restore(file: str, where: str, stored: dict, like: Any) -> Any:
         return array[()]
     if not hasattr(like, "dtype"):
         return array.item()
-    # Weak types decide promotion (and whether a program is compiled again), so a resumed run needs them back
+    # Weak types affect promotion (and whether a program is recompiled), so a resumed run needs them back
     return like.at[...].set(array) if isinstance(like, jax.Array) and like.weak_type else jnp.array(array)
 
 

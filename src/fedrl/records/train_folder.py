@@ -6,15 +6,15 @@ from pathlib import Path
 from fedrl.records.identity import CODE, Config
 from fedrl.records.run_toml import RunFolderError, is_trained, read_config, what_differs
 
-OLD = "seeds.json"  # all that earlier versions wrote down of a run
+OLD = "seeds.json"  # all that earlier versions recorded of a run
 FILES = ("run.toml", "log.jsonl", "policy.safetensors", "returns.safetensors")
-MOST = 3  # differences that are named
-OTHER = "go on with what it was begun with, or give another out"
-FIXED = "delete that `code` line from run.toml if you fixed a fault and want to go on, or give another out"
+MOST = 3  # differences listed in a message
+OTHER = "continue with the original settings, or give another out"
+FIXED = "delete that `code` line from run.toml if you fixed a bug and want to continue, or give another out"
 
 
 def check(path: Path, config: Config) -> None:
-    """Raise unless `path` is missing, has nothing of a run, or holds the run that `config` describes."""
+    """Raise unless `path` is missing, has no files of a run, or holds the run that `config` describes."""
     if not path.exists():
         return
     if not path.is_dir():
@@ -23,55 +23,57 @@ def check(path: Path, config: Config) -> None:
     if not (path / "run.toml").exists():
         _check_without(path, config)
         return
-    there = read_config(path)
-    if not is_trained(there):
-        held = (
-            f"a run of the recipe {there['recipe']!r}" if "recipe" in there else "a run.toml that train did not write"
+    stored = read_config(path)
+    if not is_trained(stored):
+        content = (
+            f"a run of the recipe {stored['recipe']!r}" if "recipe" in stored else "a run.toml that train did not write"
         )
-        raise RunFolderError(f"{path} holds {held}; give another out")
-    if found := what_differs(path, config):
-        more = f", and {len(found) - MOST} more" if len(found) > MOST else ""
-        move = FIXED if all(phrase.startswith(CODE) for phrase in found) else OTHER
-        raise RunFolderError(f"{path} holds a different run ({'; '.join(found[:MOST])}{more}); {move}")
+        raise RunFolderError(f"{path} holds {content}; give another out")
+    if different := what_differs(path, config):
+        more = f", and {len(different) - MOST} more" if len(different) > MOST else ""
+        move = FIXED if all(phrase.startswith(CODE) for phrase in different) else OTHER
+        raise RunFolderError(f"{path} holds a different run ({'; '.join(different[:MOST])}{more}); {move}")
 
 
 def _check_files(path: Path) -> None:
-    """What has the name of a run's file must be one, before all rounds are played for nothing."""
+    """A folder in the place of a run's file would be noticed only after the last round."""
     for name in FILES:
         if (path / name).exists() and not (path / name).is_file():
-            raise RunFolderError(f"{path / name} is a folder, wanted a run's file; move it away or give another out")
+            raise RunFolderError(
+                f"{path / name} is a folder, expected a file of the run; move it away or give another out"
+            )
     if (path / "checkpoint").exists() and not (path / "checkpoint").is_dir():
-        raise RunFolderError(f"{path / 'checkpoint'} is a file, wanted a folder; move it away or give another out")
+        raise RunFolderError(f"{path / 'checkpoint'} is a file, expected a folder; move it away or give another out")
 
 
 def check_before_starting_again(path: Path) -> None:
-    """Without a checkpoint a run starts again from nothing, which must not cost a finished one its log."""
+    """Without a checkpoint a run starts from scratch, which must not destroy the log of a finished one."""
     if (path / "policy.safetensors").exists():
         raise RunFolderError(
-            f"{path} holds a finished policy but no whole checkpoint to go on from; put its checkpoint folder back, look "
-            "at it with fedrl.load, or give another out"
+            f"{path} holds a finished policy but no whole checkpoint to continue from; restore its checkpoint folder, read "
+            "the run with fedrl.load, or give another out"
         )
 
 
 def note(path: Path) -> str | None:
-    """The warning that a folder of an earlier version deserves."""
+    """The warning for a folder written by an earlier version."""
     if (path / "run.toml").exists():
         return None
-    return f"{path} was begun by an earlier version and does not say which method and federation it holds; going on"
+    return f"{path} was started by an earlier version and does not record its method and federation; continuing anyway"
 
 
 def _check_without(path: Path, config: Config) -> None:
-    """A folder without run.toml: of an earlier version, which wrote down the seeds, or of no run at all."""
+    """A folder without run.toml: of an earlier version, which recorded only the seeds, or of no run at all."""
     if not (path / OLD).exists():
         if (path / "log.jsonl").exists():
-            raise RunFolderError(f"{path} has a log.jsonl but no run.toml that says of which run; give another out")
+            raise RunFolderError(f"{path} has a log.jsonl but no run.toml to say which run it is; give another out")
         return
     try:
-        there = json.loads((path / OLD).read_text(encoding="utf-8"))
-        first, count = (_whole(there[name]) for name in ("first", "count"))
+        stored = json.loads((path / OLD).read_text(encoding="utf-8"))
+        first, count = (_whole(stored[name]) for name in ("first", "count"))
     except (ValueError, KeyError, TypeError):
         raise RunFolderError(
-            f'{path / OLD} is damaged, wanted {{"first": 0, "count": 1}} or the like; correct it or give another out'
+            f'{path / OLD} is damaged, expected something like {{"first": 0, "count": 1}}; correct it or give another out'
         ) from None
     if (first, count) != (config["seed"], config["seeds"]):
         raise RunFolderError(
@@ -82,5 +84,5 @@ def _check_without(path: Path, config: Config) -> None:
 
 def _whole(number: object) -> int:
     if not isinstance(number, int) or isinstance(number, bool):
-        raise TypeError(f"wanted a whole number, got {number!r}")
+        raise TypeError(f"expected a whole number, got {number!r}")
     return number
