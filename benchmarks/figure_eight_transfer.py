@@ -1,4 +1,4 @@
-"""Does a policy learnt in the array world drive as well in SUMO? Trains there, evaluates the same parameters in both.
+"""Does a policy learnt in the array simulation drive as well in SUMO? Trains there, evaluates the same parameters in both.
 
 python benchmarks/figure_eight_transfer.py [--epochs 150] [--seeds 2] [--repetitions 5]
 """
@@ -39,7 +39,7 @@ def main() -> None:
     real = eight.arm(replace(config, simulator="sumo"), arm.method)
     same = real.method(real.federation)
     sumo = one_at_a_time()(same, real.federation, real.evaluation(same, real.federation), 1)
-    report("SUMO", sumo.evaluation(state))
+    report("SUMO", sumo.evaluate(state))
     sumo.close()
     for name, speed in references.figure_eight(config.length).items():
         print(f"{name:>20}: {speed:.2f}")

@@ -108,7 +108,7 @@ def test_bad_input_is_one_sentence(fedrl, tmp_path, arguments, expected):
     [
         ('recipe = "quickstart"\nsede = 3\n', "has a key 'sede'; a run.toml has recipe, seed, seeds and [config]"),
         ('recipe = "quickstart"\n[config]\nround = 3\n', "has no setting 'round'; did you mean rounds?"),
-        ('recipe = "quickstart"\nseed = "three"\n', "seed in mine.toml wants a whole number, got 'three'"),
+        ('recipe = "quickstart"\nseed = "three"\n', "seed in mine.toml expects a whole number, got 'three'"),
         ("recipe = \n", "mine.toml is not valid TOML"),
     ],
 )
@@ -119,9 +119,9 @@ def test_a_bad_file_is_one_sentence(fedrl, tmp_path, text, expected):
 
 def test_numbers_that_no_run_can_have_are_refused():
     quickstart = find.recipe("quickstart")
-    with pytest.raises(RecipeError, match=r"wants a whole number .* got 'inf'; try --set rounds="):
+    with pytest.raises(RecipeError, match=r"expects a whole number .* got 'inf'; try --set rounds="):
         configure(quickstart, paper=False, overrides={"rounds": "inf"})
-    with pytest.raises(RecipeError, match="wants at least 1 round, got 0"):
+    with pytest.raises(RecipeError, match="needs at least 1 round, got 0"):
         experiment.check(orders.order("quickstart", overrides={"rounds": 0}))
 
 
@@ -195,7 +195,7 @@ def test_a_finished_run_begun_with_another_version_is_looked_at_again_with_a_not
     answer = fedrl("run", "--resume", "--out", "older", cwd=home)
     assert answer.code == 0, answer.err
     said = " ".join(answer.out.split())
-    assert "note: older/run.toml was begun with other versions (fedrl is 0.0.1 there, " in said
+    assert "note: older/run.toml was started with other versions (fedrl is 0.0.1 there, " in said
     assert (run / "run.toml").read_bytes() == before
 
 
@@ -222,7 +222,7 @@ def test_stopped_by_ctrl_c_and_resumed_it_ends_with_the_same_bytes(fedrl, enviro
         _, err = process.communicate(timeout=60)
     signal.signal(signal.SIGINT, before)
     assert process.returncode == 130, err
-    assert err == "Stopped; nothing is lost. Go on with: fedrl run --resume --out runs/quickstart\n"
+    assert err == "Stopped; nothing is lost. Continue with: fedrl run --resume --out runs/quickstart\n"
     run = tmp_path / "runs" / "quickstart"
     assert not (run / "finished.json").exists()
     message = refused(fedrl, tmp_path, "run", *TINY, "--out", "runs/quickstart")

@@ -112,7 +112,7 @@ def refused(capsys, *arguments: object) -> str:
         (["evaluate", "cart-pole", "--arm", "zzz"], "tiny has no arm 'zzz'; it has 'PAvg', 'alone'"),
         (["evaluate", "nowhere"], "cannot read nowhere"),
         (["evaluate", "cart-pole/arms"], "cannot read cart-pole/arms/run.toml"),
-        (["play", "finite"], "this run's clients have nothing to draw; cart-pole, mountain car,"),
+        (["play", "finite"], "there is nothing to draw in this run; cart-pole, mountain car,"),
         (
             ["run", "tiny", "--engine", "proceses"],
             "one_at_a_time, processes, ray, flower: did you mean",

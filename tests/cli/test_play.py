@@ -14,7 +14,7 @@ from PIL import Image
 from support import tiny_recipes
 from support.command_line import call, load_arm
 
-from fedrl.cli.play import act, meet
+from fedrl.cli.play import act, describe_client
 from fedrl.environments.control import cart_pole
 from fedrl.experiments import find
 from fedrl.plots import clip, mujoco_scene
@@ -44,7 +44,7 @@ def test_a_clip_moves(home, capsys, tmp_path, kind, differing):
     assert call("play", home / kind, "--client", 2, "--out", target, "--steps", 25) == 0
     out = capsys.readouterr().out
     assert f"client 2 {differing}" in out
-    assert "frames a second" in out
+    assert "frames per second" in out
     pictures = frames(target)
     assert 2 <= len(pictures) <= 26
     assert all(picture.shape == (300, 480, 3) for picture in pictures)
@@ -60,7 +60,7 @@ def test_the_episode_is_the_clients_own(home):
     right = last._replace(bias=last.bias.at[:, 1, 1].set(50.0))  # client 1 always pushes to the right
     memory = pushy._replace(theta=(*pushy.theta[:-1], right))
     it = it._replace(state=it.state._replace(clients=it.state.clients._replace(memory=memory)))
-    who, told = meet(it, 1)
+    who, told = describe_client(it, 1)
     assert told == "half_length 0.6"
     episode = act(it, who, seed=0, steps=None)
     assert len(episode.poses) == len(episode.rewards) + 1 > 5
@@ -92,7 +92,7 @@ def test_timing_keeps_the_first_and_the_last_state(steps, seconds, rate):
     [
         (["--client", 3], "there is no client 3; tiny has 3, from 0 to 2"),
         (["--arm", "Pavg"], "tiny has no arm 'Pavg'; did you mean 'PAvg'?"),
-        (["--out", "clip.mp4"], "a clip wants a name that ends in .gif, got clip.mp4"),
+        (["--out", "clip.mp4"], "a clip needs a name that ends in .gif, got clip.mp4"),
         (["--steps", 0], "`fedrl play --help` shows what it takes"),
     ],
 )

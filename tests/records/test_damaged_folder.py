@@ -45,7 +45,7 @@ def test_a_log_of_garbage_stops_the_run(again, keep_checkpoints):
     if not keep_checkpoints:
         for data in (again / "checkpoint").iterdir():
             data.unlink()
-    assert "log.jsonl, line 1: wanted one JSON object, a round's row, got b'xxxx" in refused(again, rounds=3)
+    assert "log.jsonl, line 1: expected one JSON object, a round's row, got b'xxxx" in refused(again, rounds=3)
 
 
 def damage(folder: Path, what: str) -> None:
@@ -85,7 +85,7 @@ def test_lost_files_stop_a_run_before_anything_is_overwritten(again, what, said)
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        (b"{}", "log.jsonl, line 3: wanted one JSON object, a round's row, got b'{}"),
+        (b"{}", "log.jsonl, line 3: expected one JSON object, a round's row, got b'{}"),
         (b'{"round": 1}', "log.jsonl ends with round 1, and the checkpoint goes on from round 2"),
         (b'{"round": 2}', "log.jsonl: the row of round 2 has seconds None, wanted a number; put the whole log back"),
     ],

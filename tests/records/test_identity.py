@@ -68,7 +68,7 @@ def test_every_setting_counts_and_is_named(one, other, names):
 def test_the_settings_of_a_federation():
     fewer = federation(3)
     assert not differ(federation(4), federation(4))
-    assert any("worlds.kernel is 'float32[4, 4, 3, 4] " in it for it in differ(federation(4), fewer))
+    assert any("env_params.kernel is 'float32[4, 4, 3, 4] " in it for it in differ(federation(4), fewer))
     assert differ(federation(4), federation(4, gamma=0.9)) == ["it.environment.gamma is 0.8 there, 0.9 here"]
     weighted = federation(3, weight=np.array([1.0, 2.0, 3.0]))
     assert differ(fewer, weighted) == ["it.weight is not set there, 'float64[3] [1.0, 2.0, 3.0]' here"]
@@ -76,7 +76,7 @@ def test_the_settings_of_a_federation():
     other = fedrl.Federation(
         one.environment, one.env_params._replace(reward=one.env_params.reward.at[0, 0, 0].add(1e-6))
     )
-    assert [it.split(" is ")[0] for it in differ(one, other)] == ["it.worlds.reward"]
+    assert [it.split(" is ")[0] for it in differ(one, other)] == ["it.env_params.reward"]
 
 
 def maker(mass: float, **more):
@@ -180,7 +180,9 @@ def test_a_run_can_be_read_and_is_the_same_after_a_trip_through_toml():
     run = of_run(method(), federation(4), exact_return(), seeds=range(3, 5), eval_every=2, engine="exact")
     text = tomli_w.dumps(run)
     assert not list(differences(tomllib.loads(text), run))
-    assert text.startswith('kind = "train"\nseed = 3\nseeds = 2\nevery = 2\nengine = "exact"\nprecision = "float32"\n')
+    assert text.startswith(
+        'kind = "train"\nseed = 3\nseeds = 2\neval_every = 2\nengine = "exact"\nprecision = "float32"\n'
+    )
     assert re.search(r"(?m)^\[method.*\]\nfunction = .*\neta = 0\.1\nlocal_steps = 3\n", text)
     assert run["federation"]["clients"] == 4
     assert len(text) < 2000

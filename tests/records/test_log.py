@@ -101,7 +101,7 @@ def test_every_torn_end_gives_the_rows_before_it(tmp_path):
 
 def test_a_bad_line_in_the_middle_is_an_error(tmp_path):
     (tmp_path / "log.jsonl").write_text('{"round": 0}\n{"rou\n{"round": 2}\n')
-    with pytest.raises(ValueError, match="line 2: wanted one JSON object"):
+    with pytest.raises(ValueError, match="line 2: expected one JSON object"):
         read(tmp_path / "log.jsonl")
     (tmp_path / "log.jsonl").write_text('3\n{"round": 2}\n')
     with pytest.raises(ValueError, match=r"line 1: .*not an object"):
@@ -112,7 +112,7 @@ def test_a_bad_line_in_the_middle_is_an_error(tmp_path):
 def test_a_first_line_that_was_never_a_row_is_an_error(tmp_path, text):
     """It is not called empty, as a run killed in its first row is."""
     (tmp_path / "log.jsonl").write_text(text)
-    with pytest.raises(ValueError, match=r"log.jsonl, line 1: wanted one JSON object"):
+    with pytest.raises(ValueError, match=r"log.jsonl, line 1: expected one JSON object"):
         read(tmp_path / "log.jsonl")
 
 

@@ -26,7 +26,7 @@ from fedrl.records import folder, log
 from fedrl.records.folder import claim
 from fedrl.records.run_toml import read_config, version_note
 
-OTHER_WORLDS = fedrl.Federation(WHERE.environment, WHERE.env_params._replace(reward=WHERE.env_params.reward * 2))
+OTHER_ENV_PARAMS = fedrl.Federation(WHERE.environment, WHERE.env_params._replace(reward=WHERE.env_params.reward * 2))
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def begun(tmp_path_factory) -> Path:
             {"method": stepping(policy=bit_softmax())},
             r"method\.learner\.policy is \S*softmax_table\S* there, \S*bit_softmax\S* here",
         ),
-        ({"where": OTHER_WORLDS}, r"federation\.worlds\.reward is 'float32\[3, 4, 3\] "),
+        ({"where": OTHER_ENV_PARAMS}, r"federation\.env_params\.reward is 'float32\[3, 4, 3\] "),
         ({"where": federation(3, gamma=0.9)}, r"federation\.environment\.gamma is 0\.8 there, 0\.9 here"),
         ({"seed": 5, "seeds": 2}, r"\(seed is 0 there, 5 here; seeds is 1 there, 2 here\)"),
         ({"eval_every": 2}, "eval_every is 1 there, 2 here"),

@@ -1,4 +1,4 @@
-"""Commands and options. Nothing heavy is imported before a command needs it, so that --help comes at once."""
+"""Commands and options. Nothing heavy is imported before a command needs it, so that --help is fast."""
 
 import sys
 from pathlib import Path
@@ -12,7 +12,7 @@ OVERVIEW = """Federated reinforcement learning: one policy across many clients w
 
 Start with `fedrl run`: it trains the quickstart recipe and draws its learning curves.
 
-Every run leaves a folder with all it needs to be repeated, resumed, checked and drawn again."""
+Every run leaves a folder with everything needed to repeat, resume, check and plot it again."""
 
 app = typer.Typer(help=OVERVIEW, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
 
@@ -25,7 +25,7 @@ Figure = Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The 
 @app.callback(invoke_without_command=True)
 def fedrl(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
         from importlib.metadata import version as version_of
@@ -59,13 +59,13 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", help="Where the files go. Default: a new folder under runs/."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run that was stopped or killed.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a run that was stopped or killed.")] = False,
     paper: Annotated[bool, typer.Option("--paper", help="The paper's own size instead of the quick one.")] = False,
     engine: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What plays the rounds, instead of the recipe's own choice: fused, one_at_a_time, processes, ray and "
+            help="What runs the rounds, instead of the recipe's own choice: fused, one_at_a_time, processes, ray and "
             "flower give the same bytes; vmap is the fast one, compared by tolerance.",
         ),
     ] = None,
@@ -78,14 +78,14 @@ def run(
     ] = None,
     workers: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="With --engine processes or ray: how many. Default: one a core."),
+        typer.Option(metavar="N", min=1, help="With --engine processes or ray: how many. Default: one per core."),
     ] = None,
     faults: Annotated[
         str | None,
         typer.Option(
             metavar="RULE",
             help="When a client fails (an error, numbers that are not finite, no answer): `stop` the run, the default, or "
-            "`leave-out` the client and go on with the others.",
+            "`leave-out` the client and continue with the others.",
         ),
     ] = None,
     quorum: Annotated[
@@ -106,7 +106,7 @@ def run(
 ) -> int:
     """Train a recipe, decide its claims and draw its figures. Without a name: quickstart.
 
-    Ctrl-C stops it safely and prints the command that goes on.
+    Ctrl-C stops it safely and prints the command that continues.
 
     Examples:
 
@@ -149,7 +149,7 @@ def verify(run: Run, json: Json = False) -> None:
 def plot(runs: Runs, out: Figure = None) -> None:
     """Draw the figures of a run again, or the curves of several runs in one figure.
 
-    Only log files are read, so it also works while a run is going on.
+    Only log files are read, so it also works while a run is in progress.
 
     Examples:
 
@@ -185,27 +185,28 @@ def evaluate(
     arm: Annotated[str | None, typer.Option(metavar="NAME", help="Only this arm. Default: all.")] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Other episodes. Default 0.")] = 0,
     deterministic: Annotated[
-        bool, typer.Option("--deterministic", help="Always the most likely action, instead of drawing as in training.")
+        bool,
+        typer.Option("--deterministic", help="Always take the most likely action, instead of sampling as in training."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """What the learnt policies earn client by client, in episodes that training never saw: a table and a figure.
+    """Evaluate the learnt policies client by client, in fresh episodes: a table and a figure.
 
     Finite MDPs are solved exactly instead; language agents play their held-out tasks (success, score, success by type).
-    Writes evaluation.json and, but for language agents, figures/evaluation.png into the run's folder.
+    Writes evaluation.json and, except for language agents, figures/evaluation.png into the run's folder.
 
     Example: fedrl evaluate runs/quickstart
     """
-    from fedrl.cli.evaluate import evaluate as look
+    from fedrl.cli.evaluate import evaluate as evaluate_run
 
-    look(run, episodes=episodes, arm=arm, seed=seed, deterministic=deterministic, as_json=json)
+    evaluate_run(run, episodes=episodes, arm=arm, seed=seed, deterministic=deterministic, as_json=json)
 
 
 @app.command()
 def play(
     run: Run,
     client: Annotated[
-        int | None, typer.Option(metavar="I", help="Whose environment. Clients count from 0. Default 0.")
+        int | None, typer.Option(metavar="I", help="Whose environment. Clients are numbered from 0. Default 0.")
     ] = None,
     task: Annotated[
         int | None,
@@ -224,12 +225,12 @@ def play(
     ] = None,
     arm: Annotated[str | None, typer.Option(metavar="NAME", help="Whose policy. Default: the first arm's.")] = None,
     seed: Annotated[int, typer.Option(metavar="N", min=0, max=2**32 - 1, help="Another episode. Default 0.")] = 0,
-    steps: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after so many steps.")] = None,
+    steps: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after this many steps.")] = None,
 ) -> None:
     """Show one episode with the learnt policy (of the run's first seed): a client's as an animated GIF, or a task's as text.
 
     Cart-pole, mountain car, MuJoCo's bodies and traffic (Figure Eight, Merge) can be drawn. Language agents (fedagent/…)
-    play a task that nobody trained on: the transcript is printed, and written as a page.
+    play a held-out task: the transcript is printed, and written as a page.
 
     Examples:
 
@@ -243,7 +244,7 @@ def play(
         return draw(run, client or 0, out, arm=arm, seed=seed, steps=steps)
     if client is not None or steps is not None:
         other = "--client" if client is not None else "--steps"
-        raise typer.BadParameter(f"{other} is for episodes that are drawn, --task for those that are read; drop one")
+        raise typer.BadParameter(f"{other} is for episodes drawn as a clip, --task for transcripts; drop one")
     from fedrl.cli.transcript import play as tell
 
     return tell(run, task, out, arm=arm, seed=seed)
@@ -255,7 +256,7 @@ app.add_typer(agents, name="agents")
 
 @agents.callback(invoke_without_command=True)
 def language_agents(context: typer.Context) -> None:
-    """Language agents: what else can be done with runs of fedagent/… (wants the extra: pip install 'fedrl[llm]')."""
+    """Language agents: more commands for runs of fedagent/… (needs the extra: pip install 'fedrl[llm]')."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -265,15 +266,15 @@ def label(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run, finished or not.")],
     arm: Annotated[str | None, typer.Option(metavar="NAME", help="Whose model. Default: the first arm's.")] = None,
     episodes: Annotated[int, typer.Option(metavar="N", min=1, help="Episodes of each task.")] = 1,
-    before: Annotated[bool, typer.Option("--before", help="With the model as it was before training.")] = False,
+    before: Annotated[bool, typer.Option("--before", help="Use the model from before training.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Default: labels.json, or labels-before.json, in the run's folder."),
     ] = None,
 ) -> int:
-    """Play every task that clients may be given, and write down which are won: labels for HardnessPartition (Algorithm 4).
+    """Play every task that clients may get, and record which are solved: labels for HardnessPartition (Algorithm 4).
 
-    The model is that of the newest checkpoint of the run's first seed. Stopped with Ctrl-C, the same command goes on.
+    The model is that of the newest checkpoint of the run's first seed. After Ctrl-C, the same command continues.
 
     Example: fedrl agents label runs/fedagent-quickstart --out labels.json
     """

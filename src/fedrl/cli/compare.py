@@ -22,20 +22,22 @@ class Final(NamedTuple):
 
 def compare(paths: list[Path], out: Path | None, *, as_json: bool) -> None:
     target = files.target(out, paths, "final")
-    found = [
+    finals = [
         Final(name, arm, float(returns.mean()), half_width(returns), len(returns))
         for path, name in zip(paths, run_files.names(paths), strict=True)
         for arm, returns in run_files.finals(path).items()
     ]
-    figure = bars.draw({(it.run, it.arm): (it.mean, it.half) for it in found}, target, title=f"Final return ({METHOD})")
+    figure = bars.draw(
+        {(it.run, it.arm): (it.mean, it.half) for it in finals}, target, title=f"Final return ({METHOD})"
+    )
     if as_json:
-        arms = [{**it._asdict(), "low": it.mean - (it.half or 0), "high": it.mean + (it.half or 0)} for it in found]
+        arms = [{**it._asdict(), "low": it.mean - (it.half or 0), "high": it.mean + (it.half or 0)} for it in finals]
         for row in arms:
             row |= {} if row["half"] is not None else {"low": None, "high": None}
         output.emit({"interval": METHOD, "arms": arms, "figure": figure})
         return
     console = output.screen()
-    rows = [(it.run, it.arm, it.mean, interval(it), it.seeds) for it in found]
+    rows = [(it.run, it.arm, it.mean, interval(it), it.seeds) for it in finals]
     console.print(output.table(("run", "arm", "final return", "95 % interval", "seeds"), rows, left=2))
     output.say(console, f"\nIntervals: {METHOD}; a single seed has none.", "dim")
     output.say(console, f"figure   {figure}")

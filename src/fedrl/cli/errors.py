@@ -1,4 +1,4 @@
-"""What the user can mend becomes one sentence and exit code 2; everything else is a bug and keeps its traceback."""
+"""Errors that the user can fix become one sentence and exit code 2; anything else is a bug and keeps its traceback."""
 
 import errno
 import sys
@@ -6,9 +6,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-STOPPED = 130  # what shells use for "stopped by Ctrl-C"
+STOPPED = 130  # the code that shells use for "stopped by Ctrl-C"
 EXTRAS = {"mujoco": "mujoco", "ray": "ray", "flwr": "flower", "libsumo": "traffic", "sumolib": "traffic"}
-EXTRAS |= dict.fromkeys(("torch", "transformers", "peft", "tokenizers", "bm25s"), "llm")  # module -> what brings it
+EXTRAS |= dict.fromkeys(("torch", "transformers", "peft", "tokenizers", "bm25s"), "llm")  # module -> extra
 NOT_OURS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EISDIR}
 
 
@@ -26,15 +26,15 @@ def guard(command: Callable[[], Any]) -> int:
 
 
 def explain(error: Exception) -> str | None:
-    """The sentence for the user, or None if this error is nobody's fault but ours."""
-    if hasattr(error, "format_message"):  # typer's own: an option or argument it cannot take
+    """The sentence for the user, or None if the error is a bug of ours."""
+    if hasattr(error, "format_message"):  # typer's own: an invalid option or argument
         return _usage(error)
     if isinstance(error, ValueError | TypeError | FileNotFoundError) and _deliberate(error):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").split(".")[0])):
-        return f"this wants {error.name}, which is not installed; pip install 'fedrl[{extra}]'"
+        return f"this needs {error.name}, which is not installed; pip install 'fedrl[{extra}]'"
     if isinstance(error, OSError) and error.errno in NOT_OURS:
-        return f"cannot use {error.filename or 'the disk'} ({error.strerror}); free it or pass another place"
+        return f"cannot use {error.filename or 'the disk'} ({error.strerror}); free it or pass another path"
     return None
 
 
@@ -46,7 +46,7 @@ def _usage(error: Any) -> str:
 
 
 def _deliberate(error: Exception) -> bool:
-    """Whether fedrl itself raised it to say something. One that a library raised below fedrl is a bug of ours."""
+    """Whether fedrl itself raised it deliberately. One raised by a library that fedrl called is a bug of ours."""
     frames = list(traceback.walk_tb(error.__traceback__))
     if not frames or not str(frames[-1][0].f_globals.get("__name__")).startswith("fedrl."):
         return False

@@ -1,4 +1,4 @@
-"""`fedrl evaluate`: what the learnt policies earn client by client, in episodes that training never saw."""
+"""`fedrl evaluate`: returns of the learnt policies client by client, in fresh episodes."""
 
 from contextlib import closing
 from pathlib import Path
@@ -16,17 +16,17 @@ from fedrl.experiments.recipe import RecipeError
 from fedrl.experiments.restore import TrainedArm
 from fedrl.plots import clients as dots
 
-EPISODES = 20  # of each client, where nobody says
+EPISODES = 20  # per client, by default
 QUANTILES = (10, 25, 50, 75, 90)  # per cent of clients
 EXACT = "exact discounted return by a linear solve; no episodes are played, so --episodes and --seed do not matter"
-SAMPLED = "mean undiscounted return of {episodes} fresh episodes a client"
+SAMPLED = "mean undiscounted return of {episodes} fresh episodes per client"
 
 
 def evaluate(
     path: Path, *, episodes: int | None, arm: str | None, seed: int, deterministic: bool, as_json: bool
 ) -> None:
     if episodes is not None and episodes < 1:
-        raise RecipeError(f"--episodes wants a whole number of at least 1, got {episodes}; try --episodes {EPISODES}")
+        raise RecipeError(f"--episodes expects a whole number of at least 1, got {episodes}; try --episodes {EPISODES}")
     order = orders.from_toml(path)
     path = path.parent if path.is_file() else path
     loaded = {name: restore.load(order, path, name, it) for name, it in restore.arms(order, arm).items()}
@@ -39,15 +39,15 @@ def evaluate(
         return
     episodes = episodes or EPISODES
     console = output.screen(stderr=as_json)
-    found: dict[str, np.ndarray] = {}
+    by_arm: dict[str, np.ndarray] = {}
     for name, it in loaded.items():
         with console.status(f"evaluating {name} …"):
-            found[name] = returns(it, episodes, seed, deterministic)
-    ways = {name: how(it, episodes, deterministic) for name, it in loaded.items()}
-    numbers = {name: summary(each) for name, each in found.items()}
+            by_arm[name] = returns(it, episodes, seed, deterministic)
+    methods = {name: how(it, episodes, deterministic) for name, it in loaded.items()}
+    numbers = {name: summary(each) for name, each in by_arm.items()}
     title = f"{order.recipe}: return of each client after training"
-    figure = dots.draw(found, path / "figures" / "evaluation.png", title=title)
-    arms = {name: {"how": ways[name]} | numbers[name] | {"returns": found[name]} for name in found}
+    figure = dots.draw(by_arm, path / "figures" / "evaluation.png", title=title)
+    arms = {name: {"how": methods[name]} | numbers[name] | {"returns": by_arm[name]} for name in by_arm}
     content = {
         "run": path,
         "recipe": order.recipe,
@@ -56,7 +56,7 @@ def evaluate(
         "arms": arms,
         "figure": figure,
     }
-    file = output.written(path / "evaluation.json", content)
+    file = output.write(path / "evaluation.json", content)
     if as_json:
         output.emit(content | {"file": file})
         return
@@ -64,21 +64,21 @@ def evaluate(
     columns = ("arm", "return", "± s.e.", "worst client", *(f"{share} %" for share in QUANTILES))
     console.print(output.table(columns, rows))
     output.say(console)
-    for way in dict.fromkeys(ways.values()):
-        output.say(console, f"Return: {way}.", "dim")
+    for method in dict.fromkeys(methods.values()):
+        output.say(console, f"Return: {method}.", "dim")
     output.say(console, "Worst client and quantiles are over the clients of a seed, then averaged over seeds.", "dim")
     output.say(console, f"\nwritten  {file}\nfigure   {figure}")
 
 
 def returns(it: TrainedArm, episodes: int, seed: int, deterministic: bool = False) -> np.ndarray:
-    """[seeds, clients], measured by the arm's own engine with draws at an address of their own."""
+    """[seeds, clients], evaluated by the arm's own engine with random keys of their own."""
     arm, algorithm, state = it
     evaluation = (
         exact_return(deterministic=deterministic)
         if is_exact(it)
         else sampled_return(episodes, deterministic=deterministic)
     )
-    fresh = jax.vmap(lambda key: keys.of(key, "evaluate", seed))(state.key)  # worlds hang on clients.key and stay
+    fresh = jax.vmap(lambda key: keys.of(key, "evaluate", seed))(state.key)  # environments depend on clients.key
     with closing(arm.engine(algorithm, arm.federation, evaluation(algorithm, arm.federation), 1)) as play:
         return np.asarray(jax.device_get(play.evaluate(state._replace(key=fresh)))["measure/returns"], np.float64)
 

@@ -30,7 +30,7 @@ def evaluate(
         name: {kind: _summary(values) for kind, values in kinds.items()} | {"how": how} for name, kinds in found.items()
     }
     content = {"run": path, "recipe": order.recipe, "seed": seed, "episodes": episodes, "arms": arms}
-    file = output.written(path / "evaluation.json", content)
+    file = output.write(path / "evaluation.json", content)
     if as_json:
         output.emit(content | {"file": file})
         return

@@ -1,4 +1,4 @@
-"""How things look: numbers, verdicts, tables for people and JSON for programs."""
+"""How things look: numbers, verdicts, tables for people, JSON for programs."""
 
 import json
 import math
@@ -18,7 +18,7 @@ from fedrl.records.formatting import say as say
 from fedrl.records.tensors import write_atomically
 
 MARKS = {"holds": ("✓", "green"), "does not hold": ("✗", "red"), "undecided": ("?", "yellow")}
-WIDE = 120  # where the output goes to a file or a pipe, which have no width of their own
+WIDE = 120  # for files and pipes, which have no width
 
 
 def screen(*, stderr: bool = False) -> Console:
@@ -36,13 +36,13 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, left: int = 
     return grid
 
 
-def claims(console: Console, found: list[Claim], *, numbers: bool) -> None:
-    for claim in found:
+def claims(console: Console, decided: list[Claim], *, numbers: bool) -> None:
+    for claim in decided:
         mark, colour = MARKS.get(claim.verdict, ("?", "yellow"))
         console.print(Text.assemble((f"{mark} {claim.verdict}", colour), f": {claim.text}"))
         for name, value in claim.numbers.items() if numbers else ():
             console.print(Text(f"    {name}: {number(value)}", style="dim"))
-    if not found:
+    if not decided:
         say(console, "This recipe makes no claims.", "dim")
 
 
@@ -51,14 +51,14 @@ def emit(content: Any) -> None:
     print(json.dumps(plain(content), indent=2, allow_nan=False, ensure_ascii=False))
 
 
-def written(file: Path, content: Any) -> Path:
+def write(file: Path, content: Any) -> Path:
     """`content` as JSON in `file`."""
     write_atomically(file, (json.dumps(plain(content), indent=1, allow_nan=False) + "\n").encode())
     return file
 
 
 def plain(value: Any) -> Any:
-    """`value` as JSON can hold it: not a number and infinity become null."""
+    """`value` as JSON can represent it: NaN and infinity become null."""
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -25,25 +25,25 @@ from fedrl.rollouts.episodes import sampler
 from fedrl.trees import Tree
 from fedrl.types import Client, Trajectory, stepwise
 
-COMPARED = 64  # clients looked at to find in what the worlds differ
-CAR_SECONDS = 1 / 30  # a step of mountain car has no length of its own; Gymnasium shows thirty a second
+COMPARED = 64  # clients compared to find which parameters differ
+CAR_SECONDS = 1 / 30  # a step of mountain car has no duration; Gymnasium shows thirty per second
 
 
 def play(path: Path, client: int, out: Path | None, *, arm: str | None, seed: int, steps: int | None) -> None:
     mujoco_scene.prepare()
     order = orders.from_toml(path)
     if agents.is_language(order):
-        raise RecipeError(f"{path} is a run of language agents, whose episodes are read, not drawn; give --task 0")
+        raise RecipeError(f"{path} is a run of language agents, whose episodes are text; give --task 0")
     if out is not None and out.suffix.lower() != ".gif":
-        raise RecipeError(f"a clip wants a name that ends in .gif, got {out}; try {out}.gif")
+        raise RecipeError(f"a clip needs a name that ends in .gif, got {out}; try {out}.gif")
     path = path.parent if path.is_file() else path
     name, asked = next(iter(restore.arms(order, arm).items()))
     it = restore.load(order, path, name, asked)
     count = asked.federation.count
     if not 0 <= client < count:
         raise RecipeError(f"there is no client {client}; {order.recipe} has {count}, from 0 to {count - 1}")
-    who, differs = meet(it, client)
-    episode = act(it, who, seed, steps)
+    row, differs = describe_client(it, client)
+    episode = act(it, row, seed, steps)
     shown = clip.timing(len(episode.rewards), episode.seconds)
     earned = np.concatenate([[0.0], np.cumsum(episode.rewards)])
     said = episode.said or [f"step {t}  return {so_far:.1f}" for t, so_far in enumerate(earned)]
@@ -56,27 +56,27 @@ def play(path: Path, client: int, out: Path | None, *, arm: str | None, seed: in
     target = clip.save(pictures, out or path / "figures" / f"client-{client}.gif", shown.hundredths)
     output.say(console, f"{name}, client {client} {differs}".rstrip(), "bold")
     output.say(console, f"{len(episode.rewards)} steps, return {earned[-1]:.1f}, policy of seed {order.seed}")
-    pace = f"{shown.rate:.0f} frames a second, {shown.speed:.1f} times real speed"
+    pace = f"{shown.rate:.0f} frames per second, {shown.speed:.1f} times real speed"
     output.say(console, f"\nclip     {target} ({len(shown.steps)} frames, {pace})")
 
 
-def meet(it: TrainedArm, client: int) -> tuple[Client, str]:
-    """The client in the run's first seed, and those parameters of its world in which clients differ."""
+def describe_client(it: TrainedArm, client: int) -> tuple[Client, str]:
+    """The client in the run's first seed, and those of its environment parameters in which clients differ."""
     federation = it.arm.federation
     clients = jax.tree.map(lambda x: x[0], it.state.clients)
     ids = jnp.append(jnp.arange(min(federation.count, COMPARED), dtype=jnp.int32), jnp.int32(client))
     rows = federation.rows(federation.shared(), clients, ids)
-    who: Client = jax.tree.map(lambda x: x[-1], rows)
+    row: Client = jax.tree.map(lambda x: x[-1], rows)
     differing = [
         f"{name} {float(np.asarray(values)[-1]):.4g}"
         for name, values in zip(getattr(rows.env_params, "_fields", ()), rows.env_params, strict=False)
         if np.ndim(values) == 1 and np.ptp(np.asarray(values)) > 0
     ]
-    return who, ", ".join(differing)
+    return row, ", ".join(differing)
 
 
 def act(it: TrainedArm, client: Client, seed: int, steps: int | None) -> Episode:
-    """One episode in the client's own environment, with the parameters this client acts with; of all in one they share."""
+    """One episode in the client's own environment with its own parameters; in a shared one, all clients act."""
     algorithm, environment = it.algorithm, protocol.stepwise(it.arm.federation.environment)
     if environment.agents and (episode := play_traffic.act(it, int(client.id), seed, steps)):
         return episode
@@ -88,8 +88,8 @@ def act(it: TrainedArm, client: Client, seed: int, steps: int | None) -> Episode
         return _act_in_mujoco(environment, it, theta, client, key, horizon)
     if not isinstance(environment, Environment) or not isinstance(client.env_params, CartPole | MountainCar):
         raise RecipeError(
-            "this run's clients have nothing to draw; cart-pole, mountain car, half-cheetah, walker2d, hopper and traffic "
-            "can be played, and `fedrl evaluate` tells what the clients earn"
+            "there is nothing to draw in this run; cart-pole, mountain car, half-cheetah, walker2d, hopper and traffic "
+            "can be played, and `fedrl evaluate` prints the clients' returns"
         )
     rolled = jax.jit(sampler(environment, stepwise(algorithm.policy), horizon=horizon, batch=1))(theta, client, key)
     trajectory: Trajectory = jax.tree.map(lambda x: np.asarray(x)[0, : int(rolled.alive.sum())], rolled)
@@ -99,8 +99,8 @@ def act(it: TrainedArm, client: Client, seed: int, steps: int | None) -> Episode
     return Episode(poses, trajectory.reward, scenes.mountain_car(client.env_params), CAR_SECONDS)
 
 
-class Watched:
-    """A simulator of MuJoCo that remembers every position of its first copy."""
+class _Recorder:
+    """A MuJoCo simulator that records every position of its first environment."""
 
     def __init__(self, simulator: Any):
         self.simulator: Any = simulator
@@ -123,22 +123,22 @@ class Watched:
 
 
 def _act_in_mujoco(environment: Host, it: TrainedArm, theta: Tree, client: Client, key: Any, horizon: int) -> Episode:
-    opened: list[Watched] = []
+    recorders: list[_Recorder] = []
 
-    def open_watched(client_id: int, env_params: Any, num_envs: int) -> Simulator:
-        opened.append(Watched(environment.open(client_id, env_params, num_envs)))
-        return opened[-1]
+    def open_recorded(client_id: int, env_params: Any, num_envs: int) -> Simulator:
+        recorders.append(_Recorder(environment.open(client_id, env_params, num_envs)))
+        return recorders[-1]
 
-    watched = environment._replace(open=open_watched)
-    trajectory = sampler(watched, stepwise(it.algorithm.policy), horizon=horizon, batch=1)(theta, client, key)
-    (actor,) = opened
-    model, seconds = actor.simulator.batch.model, actor.simulator.seconds
+    recorded = environment._replace(open=open_recorded)
+    trajectory = sampler(recorded, stepwise(it.algorithm.policy), horizon=horizon, batch=1)(theta, client, key)
+    (recorder,) = recorders
+    model, seconds = recorder.simulator.batch.model, recorder.simulator.seconds
     host.close_all()
     return Episode(
-        np.stack(actor.poses), trajectory.reward[0, : trajectory.alive[0].sum()], mujoco_scene.scene(model), seconds
+        np.stack(recorder.poses), trajectory.reward[0, : trajectory.alive[0].sum()], mujoco_scene.scene(model), seconds
     )
 
 
 def _is_mujoco(env_params: Any) -> bool:
-    tasks = sys.modules.get("fedrl.environments.control.mujoco_tasks")  # without it there are no such worlds
+    tasks = sys.modules.get("fedrl.environments.control.mujoco_tasks")  # not imported: no client has such parameters
     return tasks is not None and isinstance(env_params, tasks.World)

@@ -1,4 +1,4 @@
-"""What `fedrl play` shows of traffic: all clients in the road they share, in arrays or in SUMO, one of them marked."""
+"""`fedrl play` in traffic: all clients on the road they share, in arrays or in SUMO, one of them marked."""
 
 from typing import Any, NamedTuple
 
@@ -22,11 +22,11 @@ from fedrl.rollouts.shared_host import ReplayState, host_meeting
 from fedrl.trees import Tree
 from fedrl.types import Client, Trajectory, stepwise
 
-USUAL = 200  # steps that are shown: 20 s of Figure Eight, 100 s of Merge
+DEFAULT_STEPS = 200  # steps that are shown: 20 s of Figure Eight, 100 s of Merge
 
 
 class Sight(NamedTuple):
-    """What an agent acts on, and what is drawn."""
+    """What an agent observes, and what is drawn."""
 
     own: Array
     position: Array  # [vehicles] in m
@@ -34,17 +34,17 @@ class Sight(NamedTuple):
 
 
 class Drive(NamedTuple):
-    """What was seen on the road, [T + 1, ...]."""
+    """The road over time, [T + 1, ...]."""
 
     lanes: list[np.ndarray]
     vehicles: np.ndarray  # as `roads_scene` has a pose
     speed: np.ndarray  # mean of all vehicles, m/s
     rewards: np.ndarray  # [T]
-    seconds: float  # that a step takes
+    seconds: float  # per step
 
 
 def act(it: TrainedArm, client: int, seed: int, steps: int | None) -> Episode | None:
-    """The beginning of an epoch, `steps` long if that is said; None if it is not of traffic."""
+    """The first `steps` steps of an epoch; None if this is not traffic."""
     federation, key = it.arm.federation, keys.of(it.state.key[0], "play", seed)
     ids = jnp.arange(federation.count, dtype=jnp.int32)
     clients = federation.rows(federation.shared(), jax.tree.map(lambda x: x[0], it.state.clients), ids)
@@ -64,7 +64,7 @@ def act(it: TrainedArm, client: int, seed: int, steps: int | None) -> Episode | 
 
 
 def _in_arrays(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: int, steps: int | None) -> Drive:
-    """Agents are shown the whole road, but act on what is theirs."""
+    """Observations contain the whole road, but agents act on their own part."""
     environment, policy = it.arm.federation.environment, stepwise(it.algorithm.policy)
     assert isinstance(environment, Environment)
 
@@ -77,7 +77,7 @@ def _in_arrays(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: i
     meet = meeting(
         environment._replace(observe=observe),
         policy._replace(sample=lambda acting, sight, noise: policy.sample(acting, sight.own, noise)),
-        horizon=min(environment.max_episode_steps, steps or USUAL),
+        horizon=min(environment.max_episode_steps, steps or DEFAULT_STEPS),
         batch=1,
     )
     stack = jax.jit(meet.act)(theta, clients, meet.begin(_first(clients.env_params), key), key)[0]
@@ -86,8 +86,8 @@ def _in_arrays(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: i
         np.concatenate([before, after[-1:]])
         for before, after in zip(trajectory.obs[1:], trajectory.after[1:], strict=True)
     )
-    began = np.asarray(stack.obs.own)[:, 0, 0, :1] * ROUND  # where each agent's vehicle was
-    learning = np.abs(began - position[0]).argmin(axis=1)
+    start = np.asarray(stack.obs.own)[:, 0, 0, :1] * ROUND  # where each agent's vehicle was
+    learning = np.abs(start - position[0]).argmin(axis=1)
     who = np.full(position.shape, HUMAN)
     who[:, learning], who[:, learning[client]] = LEARNING, OWN
     vehicles = np.concatenate([figure_eight_road.placed(position), who[..., None]], axis=-1)
@@ -97,60 +97,60 @@ def _in_arrays(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: i
 def _in_sumo(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: int, steps: int | None) -> Drive | None:
     environment = it.arm.federation.environment
     assert isinstance(environment, Host)
-    stage: Any = environment.open(0, _first(jax.tree.map(np.asarray, clients.env_params)), 1)
+    simulator: Any = environment.open(0, _first(jax.tree.map(np.asarray, clients.env_params)), 1)
     try:
-        lanes, seconds = list(stage.call(0, "lanes").values()), stage.call(0, "dt")
-    except AttributeError:  # an environment that has no roads
-        stage.close()
+        lanes, seconds = list(simulator.call(0, "lanes").values()), simulator.call(0, "dt")
+    except AttributeError:  # this environment has no roads
+        simulator.close()
         return None
-    watched = Watched(stage, client)
-    horizon = min(environment.max_episode_steps, steps or USUAL)
+    recorder = _Recorder(simulator, client)
+    horizon = min(environment.max_episode_steps, steps or DEFAULT_STEPS)
     meet = host_meeting(
-        environment._replace(open=lambda *_: watched), stepwise(it.algorithm.policy), horizon=horizon, batch=1
+        environment._replace(open=lambda *_: recorder), stepwise(it.algorithm.policy), horizon=horizon, batch=1
     )
     stack, _ = meet.act(theta, clients, meet.begin(_first(clients.env_params), key), key)
     host.close_all()
     trajectory = _first_epoch(stack, client)
     states = len(trajectory.reward) + 1
-    most = max(map(len, watched.roads[:states]))
+    most = max(map(len, recorder.roads[:states]))
     vehicles = np.full((states, most, 4), np.nan)
-    for t, road in enumerate(watched.roads[:states]):
+    for t, road in enumerate(recorder.roads[:states]):
         vehicles[t, : len(road)] = road
-    return Drive(lanes, vehicles, np.array(watched.speeds[:states]), trajectory.reward, seconds)
+    return Drive(lanes, vehicles, np.array(recorder.speeds[:states]), trajectory.reward, seconds)
 
 
-class Watched:
-    """A stage of SUMO's that remembers who was where."""
+class _Recorder:
+    """A shared SUMO simulator that records all vehicles."""
 
-    def __init__(self, stage: Any, client: int):
-        self.stage, self.client = stage, client
+    def __init__(self, simulator: Any, client: int):
+        self.simulator, self.client = simulator, client
         self.roads: list[list[tuple[float, float, float, int]]] = []
         self.speeds: list[float] = []
 
     def at(self, epoch: ReplayState) -> np.ndarray:
-        return self._seen(self.stage.at(epoch))
+        return self._record(self.simulator.at(epoch))
 
     def step(
         self, actions: np.ndarray, rows: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        return self._seen(self.stage.step(actions, rows))
+        return self._record(self.simulator.step(actions, rows))
 
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        return self.stage.reset(rows, seeds)
+        return self.simulator.reset(rows, seeds)
 
     def where(self) -> ReplayState:
-        return self.stage.where()
+        return self.simulator.where()
 
     def close(self) -> None:
-        self.stage.close()
+        self.simulator.close()
 
-    def _seen(self, answer: Any) -> Any:
-        agent, info = list(self.stage.infos[0].items())[self.client]
-        own = info.get("vehicle", agent)  # an agent is a vehicle, or holds one
+    def _record(self, answer: Any) -> Any:
+        agent, info = list(self.simulator.infos[0].items())[self.client]
+        own = info.get("vehicle", agent)  # an agent is a vehicle, or drives one
         self.roads.append(
             [
                 (v.x, v.y, v.angle, OWN if v.id == own else LEARNING if v.learning else HUMAN)
-                for v in self.stage.call(0, "vehicles")
+                for v in self.simulator.call(0, "vehicles")
             ]
         )
         self.speeds.append(info["mean_speed"])
@@ -158,7 +158,7 @@ class Watched:
 
 
 def _first_epoch(stack: Trajectory, client: int) -> Trajectory:
-    """What one client saw of it."""
+    """One client's trajectory up to the end of its first epoch."""
     trajectory: Trajectory = jax.tree.map(lambda x: np.asarray(x)[client, 0], stack)
     count = int(np.argmax(trajectory.terminated | trajectory.truncated)) + 1
     return jax.tree.map(lambda x: x[:count], trajectory)

@@ -5,15 +5,15 @@ from fedrl.experiments import find
 
 
 def list_all(as_json: bool) -> None:
-    found = [(name, find.recipe(name)) for name in find.names()]
+    recipes = [(name, find.recipe(name)) for name in find.names()]
     if as_json:
         facts = ("paper", "shows", "minutes", "seeds")
-        output.emit([{"name": name} | {fact: getattr(it, fact) for fact in facts} for name, it in found])
+        output.emit([{"name": name} | {fact: getattr(it, fact) for fact in facts} for name, it in recipes])
         return
-    rows = [(name, it.paper, it.shows, duration(it.minutes)) for name, it in found]
+    rows = [(name, it.paper, it.shows, duration(it.minutes)) for name, it in recipes]
     console = output.screen()
     console.print(output.table(("recipe", "paper", "what it shows", "takes about"), rows, left=4))
-    output.say(console, f"\nNext: fedrl run {found[0][0]}", "dim")
+    output.say(console, f"\nNext: fedrl run {recipes[0][0]}", "dim")
 
 
 def duration(minutes: float) -> str:

@@ -1,4 +1,4 @@
-"""`fedrl run`: decide what to run and where, run it, and say what came of it."""
+"""`fedrl run`: decide what to run and where, run it, and report the results."""
 
 import shlex
 from pathlib import Path
@@ -62,7 +62,7 @@ def carry_out(request: Request, *, as_json: bool) -> int:
                     experiment.run(order, folder, engine=engine, callback=callback, warn=warn, faults=rule)
     except KeyboardInterrupt:
         command = resume_command(path, request.engine, order, request.faults)
-        output.say(output.screen(stderr=True), f"Stopped; nothing is lost. Go on with: {command}")
+        output.say(output.screen(stderr=True), f"Stopped; nothing is lost. Continue with: {command}")
         return STOPPED
     outcomes, claims = of_run(order, path), experiment.claims(order, path)
     if as_json:
@@ -84,7 +84,7 @@ def decide(request: Request) -> Order:
             seeds=request.seeds,
         )
     if request.paper:
-        raise RecipeError(f"--paper wants a recipe's name, and {source} has its size decided; drop one of the two")
+        raise RecipeError(f"--paper needs a recipe's name, but {source} already fixes the size; drop one of the two")
     base = orders.from_toml(source)
     seed, seeds = request.seed, request.seeds
     return orders.order(
@@ -102,17 +102,17 @@ def place(request: Request, order: Order) -> Path:
         return folders.free_name(RUNS, order.recipe.replace("/", "-"))
     if request.recipe and (Path(request.recipe) / "run.toml").exists():
         return Path(request.recipe)
-    found = folders.find_resumable(RUNS, order.plain())
-    if found is None:
+    resumable = folders.find_resumable(RUNS, order.plain())
+    if resumable is None:
         raise run_toml.RunFolderError(
             f"no unfinished run of {order.recipe} with these settings under {RUNS}/; "
             "pass --out with its folder, or start one without --resume"
         )
-    return found
+    return resumable
 
 
 def _source(request: Request) -> Path | None:
-    """The file that says what to run, if it is not a name that does."""
+    """The file that says what to run, unless it is a recipe's name."""
     there = request.out / "run.toml" if request.out and request.resume else None
     here = request.recipe is None or request.engine.name != "flower"  # Flower's files may be on another machine
     if there and here and not there.exists():
@@ -129,14 +129,14 @@ def _source(request: Request) -> Path | None:
 def _pair(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise RecipeError(f"--set wants key=value, got {text!r}; try --set rounds=100")
+        raise RecipeError(f"--set expects key=value, got {text!r}; try --set rounds=100")
     return key.strip(), value.strip()
 
 
 def resume_command(
     path: Path, engine: engines.Choice, order: Order | None = None, fault: FaultOptions = FaultOptions()
 ) -> str:
-    """Where the run's files are on another machine (Flower's), nothing here says which run it is, so the command does."""
+    """If the run's files are on another machine (Flower's), the command itself must say which run it is."""
     named = _spelled_out(order) if order and not (path / "run.toml").exists() else []
     return shlex.join(
         ["fedrl", "run", *named, "--resume", "--out", str(path), *engine.options(), *fault.command_line()]
@@ -144,9 +144,9 @@ def resume_command(
 
 
 def _spelled_out(order: Order) -> list[str]:
-    """The words that order the same again."""
-    usual = order._replace(config=find.recipe(order.recipe).config()).plain()["config"]
-    changed = {key: value for key, value in order.plain()["config"].items() if value != usual[key]}
+    """The arguments that repeat this order."""
+    defaults = order._replace(config=find.recipe(order.recipe).config()).plain()["config"]
+    changed = {key: value for key, value in order.plain()["config"].items() if value != defaults[key]}
     texts = {key: ",".join(map(str, value)) if isinstance(value, list) else value for key, value in changed.items()}
     settings = [word for key, text in texts.items() for word in ("--set", f"{key}={text}")]
     return [order.recipe, *settings, "--seed", str(order.seed), "--seeds", str(order.seeds)]
@@ -155,8 +155,8 @@ def _spelled_out(order: Order) -> list[str]:
 def announce(console: Console, order: Order, path: Path) -> None:
     recipe = find.recipe(order.recipe)
     output.say(console, f"{order.recipe}: {recipe.shows}", "bold")
-    usual = order.config == recipe.config() and order.seeds == recipe.seeds
-    time = f", about {duration(recipe.minutes)}" if usual else ""
+    at_default_size = order.config == recipe.config() and order.seeds == recipe.seeds
+    time = f", about {duration(recipe.minutes)}" if at_default_size else ""
     output.say(console, f"{order.seeds} seeds from {order.seed} on{time}; files go to {path}\n", "dim")
 
 
@@ -196,5 +196,5 @@ def figures(path: Path) -> list[Path]:
 
 
 def as_object(order: Order, path: Path, outcomes: dict[str, Outcome], claims: list[Claim]) -> dict[str, Any]:
-    found = [claim._asdict() for claim in claims]
-    return {"run": path, **order.plain(), "arms": finals(outcomes), "claims": found, "figures": figures(path)}
+    rows = [claim._asdict() for claim in claims]
+    return {"run": path, **order.plain(), "arms": finals(outcomes), "claims": rows, "figures": figures(path)}

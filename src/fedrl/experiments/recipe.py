@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from fedrl.engines.engine import Engine
+from fedrl.errors import FedRLError
 from fedrl.evaluation import Evaluation
 from fedrl.federations.federation import Federation, Method
 from fedrl.records import log
@@ -82,5 +83,5 @@ class Recipe(NamedTuple, Generic[Config]):
     paper_seeds: int | None = None  # None: as many as by default
 
 
-class RecipeError(ValueError):
+class RecipeError(FedRLError, ValueError):
     """The name or a setting is not known or not of the right kind; the message is one sentence for the user."""

@@ -1,4 +1,4 @@
-"""MuJoCo's bodies as pictures, drawn off screen. MuJoCo reads MUJOCO_GL when it is imported: `prepare` comes before that."""
+"""MuJoCo's bodies as pictures, drawn off screen. MuJoCo reads MUJOCO_GL when it is imported: call `prepare` before that."""
 
 import ctypes.util
 import os
@@ -7,32 +7,33 @@ from typing import Any
 
 import numpy as np
 
+from fedrl.errors import FedRLError
 from fedrl.plots.clip import Scene
 
-LIBRARIES = {"egl": "EGL", "osmesa": "OSMesa"}  # what MUJOCO_GL may say to draw without a screen -> what it wants
+LIBRARIES = {"egl": "EGL", "osmesa": "OSMesa"}  # MUJOCO_GL for drawing without a screen -> the library it needs
 PACKAGES = {"egl": "libegl1 libegl-mesa0", "osmesa": "libosmesa6"}
 HEIGHT, WIDTH = 270, 480
 
 
-class RenderingUnavailable(ValueError):
+class RenderingUnavailable(FedRLError, ValueError):
     """There is no off-screen OpenGL; the message is one sentence for the user."""
 
 
 def prepare() -> None:
-    """Choose an off-screen OpenGL that is installed, unless MUJOCO_GL says which. Harmless where nothing is drawn."""
-    wanted = os.environ.get("MUJOCO_GL", "").lower().strip()
-    if wanted in LIBRARIES and not _installed(wanted):
+    """Choose an off-screen OpenGL that is installed, unless MUJOCO_GL names one. Harmless if nothing is drawn."""
+    backend = os.environ.get("MUJOCO_GL", "").lower().strip()
+    if backend in LIBRARIES and not _installed(backend):
         raise RenderingUnavailable(
-            f"MUJOCO_GL={wanted} wants {LIBRARIES[wanted]}, which is not installed; "
-            f"`apt install {PACKAGES[wanted]}`, or unset MUJOCO_GL"
+            f"MUJOCO_GL={backend} needs {LIBRARIES[backend]}, which is not installed; "
+            f"`apt install {PACKAGES[backend]}`, or unset MUJOCO_GL"
         )
-    if not wanted and sys.platform == "linux":
-        there = [name for name in LIBRARIES if _installed(name)]
-        os.environ.update({"MUJOCO_GL": there[0]} if there else {})
+    if not backend and sys.platform == "linux":
+        available = [name for name in LIBRARIES if _installed(name)]
+        os.environ.update({"MUJOCO_GL": available[0]} if available else {})
 
 
 def scene(model: Any) -> Scene:
-    """What the model's own camera that follows the body sees; a pose is qpos. Without shadows, which take most time."""
+    """The view of the model's own tracking camera; a pose is qpos. Without shadows, which take most of the time."""
     import mujoco
 
     flags = mujoco.mjtRndFlag

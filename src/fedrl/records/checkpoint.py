@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedrl.errors import FedRLError
 from fedrl.records.tensors import from_bytes, sync_folder, to_bytes, write_atomically
 from fedrl.trees import Tree
 
@@ -20,7 +21,7 @@ class Checkpoint(NamedTuple):
     log_bytes: int  # length of the log at that time: to resume, cut it there
 
 
-class CheckpointCorrupted(ValueError):
+class CheckpointCorrupted(FedRLError, ValueError):
     """A checkpoint cannot be used; the message says why."""
 
 

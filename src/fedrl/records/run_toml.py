@@ -6,6 +6,7 @@ from typing import Any
 
 import tomli_w
 
+from fedrl.errors import FedRLError
 from fedrl.records.identity import Config, differences, versions
 
 REPEATS = "# `fedrl run` with this file repeats the run.\n"
@@ -14,7 +15,7 @@ DESCRIBES = (
 )
 
 
-class RunFolderError(ValueError):
+class RunFolderError(FedRLError, ValueError):
     """The folder cannot be used as asked; the message is one sentence for the user."""
 
 
