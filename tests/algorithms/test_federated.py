@@ -27,8 +27,7 @@ from fedrl.channels.graphs import ring
 from fedrl.core.round import update_server
 from fedrl.engines.fused import fused
 from fedrl.evaluation import exact_return
-from fedrl.learners.actor_critic_records import Theta
-from fedrl.learners.filtering import pooling
+from fedrl.learners.filtering import Theta, pooling
 from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.filtered import Filters, Moments

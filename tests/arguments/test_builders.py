@@ -20,7 +20,7 @@ from fedrl.faults import leave_out
 from fedrl.federations.federation import Federation
 from fedrl.keys import of_seed
 from fedrl.learners import optimizers, ppo, reinforce, tac, trpo
-from fedrl.learners.actor_critic_records import ActorCritic
+from fedrl.learners.actor_critic_settings import ActorCritic
 from fedrl.learners.decay import exponential
 from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.optimizers import as_schedule, constant

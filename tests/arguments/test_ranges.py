@@ -66,9 +66,9 @@ WRONG: Mistakes = {
     "negative schedule": (lambda: dropping(-0.1, every=3), "start must be a finite number at least 0, got -0.1"),
     "critic_learning_rate": (
         lambda: TRPO(critic_learning_rate=-1.0),
-        "critic_rate must be a finite number at least 0, got -1.0",
+        "critic_learning_rate must be a finite number at least 0, got -1.0",
     ),
-    "GAE": (lambda: PPO(lam=1.5), "lam of GAE must lie between 0 and 1, got 1.5"),
+    "GAE": (lambda: PPO(gae_lambda=1.5), "gae_lambda must lie between 0 and 1, got 1.5"),
     "no clients": (lambda: uniform(0), "clients must be a finite number at least 1, got 0"),
     "samples": (lambda: q_learning.q_learning(samples=0), "samples must be a finite number at least 1, got 0"),
     "a falling schedule": (

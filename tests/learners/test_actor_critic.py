@@ -5,7 +5,7 @@ import numpy as np
 from support.actor_critics import PASSES, STEPS, TINY, UNFILTERED, Bench
 
 from fedrl import keys
-from fedrl.learners.actor_critic_records import Theta
+from fedrl.learners.filtering import Theta
 from fedrl.learners.ppo import ppo
 from fedrl.policies.network import Layer
 from fedrl.types import Model, Trajectory

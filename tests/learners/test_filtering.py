@@ -13,8 +13,7 @@ from fedrl.aggregation.median import median
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.fused import fused
 from fedrl.evaluation import sampled_return
-from fedrl.learners.actor_critic_records import Theta
-from fedrl.learners.filtering import filtering, pooling
+from fedrl.learners.filtering import Theta, filtering, pooling
 from fedrl.learners.ppo import ppo
 from fedrl.policies.filtered import Filters, Moments
 from fedrl.types import Channel, Cohort, Trajectory

@@ -178,7 +178,7 @@ def test_the_same_bits_with_a_warm_up_and_on_a_worker_process():
 
 
 def test_uneven_rows_are_refused():
-    with pytest.raises(ValueError, match="steps must be a positive multiple of copies, got 31 and 2"):
+    with pytest.raises(ValueError, match="steps must be a positive multiple of num_envs, got 31 and 2"):
         ppo(steps=31, num_envs=2)
 
 

@@ -6,7 +6,7 @@ import pytest
 from support.actor_critics import CART
 
 from fedrl.learners import ppo, tac, trpo
-from fedrl.learners.actor_critic_records import Batch
+from fedrl.learners.improvement import Batch
 from fedrl.learners.reports import (
     added,
     critic_fit,

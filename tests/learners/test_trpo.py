@@ -9,8 +9,7 @@ from support.actor_critics import CARS, CART, STEPS, TINY, UNFILTERED, Bench, ad
 
 from fedrl import keys
 from fedrl.environments.tabular import finite
-from fedrl.learners.actor_critic_records import Batch
-from fedrl.learners.likelihood_ratio import surrogate
+from fedrl.learners.improvement import Batch, surrogate
 from fedrl.learners.trpo import fisher_product, line_search, natural_step, trpo
 from fedrl.policies.mlp import gaussian_mlp, mlp
 from fedrl.policies.softmax import softmax_table

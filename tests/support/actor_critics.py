@@ -15,7 +15,7 @@ from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments.control import cart_pole, mountain_car
 from fedrl.evaluation import sampled_return
 from fedrl.federations.federation import Federation, Profile
-from fedrl.learners.actor_critic_records import Iterate
+from fedrl.learners.iteration import Iterate
 from fedrl.learners.optimizers import decaying, sgd
 from fedrl.policies.mlp import mlp
 from fedrl.training import train

@@ -12,7 +12,7 @@ from fedrl.algorithms.server_rules import Phase, ServerRule, adding
 from fedrl.arguments import checked
 from fedrl.channels.plain import plain
 from fedrl.federations.federation import Federation, Method
-from fedrl.learners.actor_critic_records import ActorCritic
+from fedrl.learners.actor_critic_settings import ActorCritic
 from fedrl.learners.optimizers import Schedule, adam
 from fedrl.learners.own_critic import own_critic
 from fedrl.learners.ppo import ppo

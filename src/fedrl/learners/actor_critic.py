@@ -21,10 +21,10 @@ from fedrl import keys, trees
 from fedrl.environments.protocol import Box, Environment, Host
 from fedrl.keys import Key
 from fedrl.learners import iteration
-from fedrl.learners.actor_critic_records import ActorCritic, BuildImprovement, Iterate, Memory, Theta
-from fedrl.learners.filtering import filtering, pooling
-from fedrl.learners.iteration import CRITIC, REPORTS, Parts, filters_of
-from fedrl.learners.likelihood_ratio import log_likelihood, surrogate
+from fedrl.learners.actor_critic_settings import ActorCritic
+from fedrl.learners.filtering import Theta, filtering, pooling
+from fedrl.learners.improvement import BuildImprovement, log_likelihood, surrogate
+from fedrl.learners.iteration import CRITIC, REPORTS, Iterate, Memory, Parts, filters_of
 from fedrl.learners.reports import means, nothing
 from fedrl.policies import network
 from fedrl.policies.filtered import Filtered, Filters, filtered

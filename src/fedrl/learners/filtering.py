@@ -11,11 +11,23 @@ import jax
 import jax.numpy as jnp
 
 from fedrl.aggregation.moments import pool
-from fedrl.learners.actor_critic_records import Theta
 from fedrl.learners.minibatches import rows
 from fedrl.policies import filtered as filters
+from fedrl.policies import network
 from fedrl.policies.filtered import Filters, Moments
+from fedrl.trees import Tree
 from fedrl.types import Cohort, Combine, Pooling, Trajectory, add_displacement
+
+
+class Theta(NamedTuple):
+    """What travels: the parameters, and statistics of what all clients have seen.
+
+    In a displacement: statistics of what this client has seen since the broadcast.
+    """
+
+    actor: Tree
+    critic: network.Layers
+    filters: Filters = Filters()  # empty if every client keeps its own
 
 
 class Filtering(NamedTuple):

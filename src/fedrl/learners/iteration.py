@@ -13,10 +13,10 @@ from jax import Array
 from fedrl import keys, trees
 from fedrl.environments.protocol import Environment, Host
 from fedrl.keys import Key
-from fedrl.learners.actor_critic_records import ActorCritic, Batch, Improvement, Iterate, Theta
+from fedrl.learners.actor_critic_settings import ActorCritic
 from fedrl.learners.advantage import HANDFUL, gae, standardised, values_after
-from fedrl.learners.filtering import Filtering
-from fedrl.learners.likelihood_ratio import log_likelihood
+from fedrl.learners.filtering import Filtering, Theta
+from fedrl.learners.improvement import Batch, Improvement, log_likelihood
 from fedrl.learners.minibatches import descend, mean_square, rows
 from fedrl.learners.optimizers import adam
 from fedrl.learners.reports import EPISODES, Report, added, aside, critic_fit, ended_episodes, measured
@@ -27,6 +27,26 @@ from fedrl.types import Client, Policy, Trajectory
 
 CRITIC = adam()
 REPORTS = ("value_loss", "explained_variance", *EPISODES)  # beside those of the improvement
+
+
+class Memory(NamedTuple):
+    """What a client keeps."""
+
+    filters: Filters  # empty if they are pooled
+    actor: Any  # what improving the actor needs from one iteration to the next
+    critic: optax.OptState
+    recent: Any  # the last iterations as one Trajectory, oldest first; () if no selection asks for them
+
+
+class Iterate(NamedTuple):
+    """A client in the middle of its local iterations."""
+
+    theta: Theta
+    memory: Memory
+    message: Any
+    env_steps: Array
+    gathered: Filters  # of what it has seen since the message, if filters are pooled
+    report: Report  # of its iterations so far
 
 
 class Parts(NamedTuple):

@@ -8,7 +8,7 @@ from jax import Array
 from fedrl import keys
 from fedrl.arguments import checked
 from fedrl.keys import Key
-from fedrl.learners.actor_critic_records import Theta
+from fedrl.learners.filtering import Theta
 from fedrl.policies.kinds import kind_of
 from fedrl.trees import Tree
 from fedrl.types import BuildLearner, Client, Learner, LocalUpdate, within

@@ -10,8 +10,8 @@ from fedrl.arguments import at_least, checked
 from fedrl.keys import Key
 from fedrl.learners import surrogates as trusts
 from fedrl.learners.actor_critic import actor_critic
-from fedrl.learners.actor_critic_records import ActorCritic, Batch, Improvement
-from fedrl.learners.likelihood_ratio import ratio
+from fedrl.learners.actor_critic_settings import ActorCritic
+from fedrl.learners.improvement import Batch, Improvement, ratio
 from fedrl.learners.minibatches import descend
 from fedrl.learners.optimizers import Schedule, adam, as_schedule
 from fedrl.learners.reports import aside

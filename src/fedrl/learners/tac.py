@@ -9,8 +9,8 @@ from jax import Array
 from fedrl.arguments import above, at_least, checked
 from fedrl.keys import Key
 from fedrl.learners.actor_critic import actor_critic
-from fedrl.learners.actor_critic_records import ActorCritic, Batch, Improvement
-from fedrl.learners.likelihood_ratio import surrogate
+from fedrl.learners.actor_critic_settings import ActorCritic
+from fedrl.learners.improvement import Batch, Improvement, surrogate
 from fedrl.learners.minibatches import descend
 from fedrl.learners.optimizers import Schedule, adam, as_schedule
 from fedrl.learners.reports import aside

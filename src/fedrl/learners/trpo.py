@@ -12,8 +12,8 @@ from jax.scipy.sparse.linalg import cg
 from fedrl.arguments import at_least, checked
 from fedrl.keys import Key
 from fedrl.learners.actor_critic import actor_critic
-from fedrl.learners.actor_critic_records import ActorCritic, Batch, Improvement
-from fedrl.learners.likelihood_ratio import surrogate
+from fedrl.learners.actor_critic_settings import ActorCritic
+from fedrl.learners.improvement import Batch, Improvement, surrogate
 from fedrl.learners.reports import aside
 from fedrl.trees import Tree
 from fedrl.types import BuildLearner, BuildPolicy, Metrics, Policy

@@ -18,7 +18,8 @@ from fedrl.core.round import State
 from fedrl.experiments.recipe import Outcome
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.learners.actor_critic_records import Memory, Theta
+from fedrl.learners.filtering import Theta
+from fedrl.learners.iteration import Memory
 from fedrl.policies.filtered import Filters
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024._figure_eight import Config
