@@ -1,6 +1,7 @@
 """Types as a user's checker sees them: mypy reads the installed wheel, not the source tree."""
 
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -20,9 +21,12 @@ def interpreter(tmp_path_factory):
 
     It stays where mypy's cache knows it, so that only the first run reads all of JAX.
     """
-    wheels = tmp_path_factory.mktemp("wheels")
+    wheels, source = tmp_path_factory.mktemp("wheels"), tmp_path_factory.mktemp("source")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "src" / "fedrl", source / "src" / "fedrl", ignore=shutil.ignore_patterns("__pycache__"))
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(wheels)]
-    subprocess.run([*build, str(ROOT)], check=True, cwd=wheels, timeout=300)
+    subprocess.run([*build, str(source)], check=True, cwd=wheels, timeout=300)
     (wheel,) = wheels.glob("fedrl-*.whl")
     place = cache_folder("typed-wheel")
     subprocess.run([sys.executable, "-m", "venv", "--clear", "--without-pip", str(place)], check=True, timeout=120)

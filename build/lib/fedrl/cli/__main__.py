@@ -1,3 +1,0 @@
-from fedrl.cli import main
-
-main()

@@ -1,1 +1,0 @@
-"""Group relative policy optimisation of agents that act over many turns."""

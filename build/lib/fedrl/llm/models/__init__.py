@@ -1,1 +1,0 @@
-"""Language models: what is trained of them travels as named arrays, the rest stays where it is."""
