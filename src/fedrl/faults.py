@@ -62,9 +62,9 @@ class Faults(NamedTuple):
 
 
 class ClientFault(NamedTuple):
-    """How one client failed, as an engine tells it."""
+    """How one client failed, as an engine reports it."""
 
-    why: FaultCode
+    code: FaultCode
     error: Exception  # what to raise where faults stop the run
 
 

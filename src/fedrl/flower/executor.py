@@ -17,9 +17,9 @@ from flwr.serverapp import Grid
 
 from fedrl.core.client import WorkResult
 from fedrl.core.round import WorkRequest
-from fedrl.engines.collecting import Answers, collected, slots_asked
+from fedrl.engines.client_results import ClientResults, collecting_executor, present_slots
 from fedrl.engines.driver import ClientExecutor
-from fedrl.engines.fault_log import Tell
+from fedrl.engines.fault_log import ReportFault
 from fedrl.engines.worker_pool import MOST_DEATHS
 from fedrl.faults import ClientFault, FaultCode, Faults
 from fedrl.flower.faults import CANNOT, by_slot, cannot, checked, lost_thrice, overdue
@@ -146,19 +146,19 @@ class Organisations:
         return ClientFault(FaultCode.LATE, RuntimeError(text))
 
 
-def flower_executor(nodes: Organisations, words: dict[str, str], faults: Faults, tell: Tell) -> ClientExecutor:
+def flower_executor(nodes: Organisations, words: dict[str, str], faults: Faults, tell: ReportFault) -> ClientExecutor:
     """`words` name the recipe, its settings and the arm. One seed is asked for after the other."""
 
-    def perform(exchange: Exchange, request: WorkRequest, expected: WorkResult) -> Answers:
+    def perform(exchange: Exchange, request: WorkRequest, expected: WorkResult) -> ClientResults:
         ids = np.asarray(request.cohort.ids).tolist()
-        answers: Answers = {}
-        wanted = {slot: ids[slot] for slot in slots_asked(request)}
+        answers: ClientResults = {}
+        wanted = {slot: ids[slot] for slot in present_slots(request)}
         for slots, came in nodes.collect(wanted, _content(exchange, request, words), faults.deadline):
             answers |= by_slot(slots, came, expected)
         return answers
 
     return ClientExecutor(
-        collected(
+        collecting_executor(
             lambda exchange, requests, expected: [perform(exchange, request, expected) for request in requests],
             faults,
             tell,

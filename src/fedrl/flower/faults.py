@@ -9,8 +9,8 @@ import json
 import jax
 from flwr.app import ConfigRecord, Error, RecordDict
 
-from fedrl.engines.collecting import Answers
-from fedrl.engines.worker_pool import KINDS, MOST_DEATHS
+from fedrl.engines.client_results import ClientResults
+from fedrl.engines.worker_pool import ERROR_TYPES, MOST_DEATHS
 from fedrl.environments.errors import EnvironmentFailed
 from fedrl.faults import ClientFault, FaultCode
 from fedrl.flower.messages import tree
@@ -29,14 +29,14 @@ def said(error: Exception) -> str:
     return str(error) if isinstance(error, EnvironmentFailed | ValueError) else f"{type(error).__name__}: {error}"
 
 
-def by_slot(slots: list[int], came: RecordDict | ClientFault, one: Tree) -> Answers:
+def by_slot(slots: list[int], came: RecordDict | ClientFault, one: Tree) -> ClientResults:
     """The answers of the clients of a message, each a tree like `one`."""
     if isinstance(came, ClientFault):
         return dict.fromkeys(slots, came)
     words = came.config_records.get("faults")
     reports = json.loads(str(words["slots"])) if words else []
-    found: Answers = {
-        slot: ClientFault(FaultCode.RAISED, KINDS.get(kind, RuntimeError)(error)) for slot, kind, error in reports
+    found: ClientResults = {
+        slot: ClientFault(FaultCode.RAISED, ERROR_TYPES.get(kind, RuntimeError)(error)) for slot, kind, error in reports
     }
     good = [slot for slot in slots if slot not in found]
     like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(good), *x.shape), x.dtype), one)
@@ -73,5 +73,5 @@ def checked(content: RecordDict, node: int) -> RecordDict | ClientFault:
     if "fault" not in content.config_records:
         return content
     fault = content.config_records["fault"]
-    kind = KINDS.get(str(fault["kind"]), RuntimeError)
+    kind = ERROR_TYPES.get(str(fault["kind"]), RuntimeError)
     return ClientFault(FaultCode.RAISED, kind(f"node {node}: {fault['error']!s}"))

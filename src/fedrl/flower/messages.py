@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from flwr.app import Array, ArrayRecord
 
 from fedrl.engines import wire
-from fedrl.engines.worker import NUMBERS
+from fedrl.engines.worker import NUMERIC_SETTINGS
 from fedrl.trees import Tree
 
 FORMAT = "fedrl.wire"  # what Flower is told the bytes of an array are
@@ -87,4 +87,6 @@ def clients_of(text: Any) -> list[range]:
 
 def about() -> dict[str, str]:
     """What must be the same wherever a run is played: versions, and JAX's settings that decide numbers."""
-    return {name: version(name) for name in PACKAGES} | {name: str(jax.config.values[name]) for name in NUMBERS}
+    return {name: version(name) for name in PACKAGES} | {
+        name: str(jax.config.values[name]) for name in NUMERIC_SETTINGS
+    }

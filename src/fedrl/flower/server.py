@@ -14,7 +14,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedrl.core import lock_step
 from fedrl.engines import cache
-from fedrl.engines.driver import driven
+from fedrl.engines.driver import engine_of
 from fedrl.engines.engine import Engine, Play
 from fedrl.experiments import experiment, fault_options, orders
 from fedrl.experiments.recipe import RecipeError
@@ -62,7 +62,7 @@ def flower(nodes: Organisations, order: dict[str, Any], arm: str) -> Engine:
         algorithm: Algorithm, federation: Federation, evaluation: Exchange, eval_every: int = 1, rule: Faults = STOP, /
     ) -> Play:
         refuse_lock_step(algorithm)
-        engine = driven(lambda _, rule, tell: flower_executor(nodes, words, rule, tell))
+        engine = engine_of(lambda _, rule, tell: flower_executor(nodes, words, rule, tell))
         return engine(algorithm, federation, evaluation, eval_every, rule)._replace(most=1)
 
     return build
@@ -70,7 +70,7 @@ def flower(nodes: Organisations, order: dict[str, Any], arm: str) -> Engine:
 
 def refuse_lock_step(algorithm: Algorithm) -> None:
     for exchange in (*algorithm.opening, *algorithm.exchanges):
-        if lock_step.needed(exchange):
+        if lock_step.needs_lock_step(exchange):
             raise RecipeError(
                 f"in exchange {exchange.name!r} clients meet, or talk, before every step; organisations are asked once a "
                 "round, so choose another engine"
