@@ -29,6 +29,12 @@ def of_request(exchange: Exchange, algorithm: Algorithm, federation: "HasClients
     return cast(WorkRequest, jax.eval_shape(first, jax.random.key(0)))
 
 
+def cohort_size(exchange: Exchange, algorithm: Algorithm) -> int:
+    """How many clients are chosen, absent ones included."""
+    server = jax.eval_shape(algorithm.init, jax.random.key(0))
+    return int(jax.eval_shape(exchange.choose, server, jax.random.key(0)).ids.shape[0])
+
+
 class HasClients(Protocol):
     """The part of a federation that makes its clients."""
 

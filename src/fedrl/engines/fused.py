@@ -60,7 +60,7 @@ def fused(over: str = "map", *, lanes: int = 640) -> Engine:
                 "this federation's simulators cannot be compiled into one program; "
                 "use engine=processes() (fedrl.engines.processes), or ray() for several machines"
             )
-        cohort = max(_cohort_size(e, algorithm) for e in (*algorithm.exchanges, evaluation))
+        cohort = max(shapes.cohort_size(e, algorithm) for e in (*algorithm.exchanges, evaluation))
         in_parts, each = _in_parts(max(1, lanes // cohort)), _each(over, lanes)
         program = _Program(algorithm, federation, evaluation, eval_every, faults, each)
         return _compile(program, federation.shared(), in_parts, each)._replace(
@@ -206,9 +206,3 @@ def _in_parts(seeds_at_once: int) -> InParts:
         return run
 
     return decorate
-
-
-def _cohort_size(exchange: Exchange, algorithm: Algorithm) -> int:
-    server = jax.eval_shape(algorithm.init, jax.random.key(0))
-    cohort = jax.eval_shape(exchange.choose, server, jax.random.key(0))
-    return int(cohort.ids.shape[0])
