@@ -89,7 +89,7 @@ def leave_out(
     """A client with a fault does not count in that exchange; the others go on, with their weights renormalised.
 
     After `in_a_row` consecutive faults in the same exchange a client is not asked again. If fewer than `quorum` clients
-    (a count, or as a float a share of the cohort) are left in an exchange, the run stops with a checkpoint of the last round.
+    (a count, or as a float a share of the cohort) are left in an exchange, the run stops with a checkpoint.
     `deadline` and `largest_norm` are as in `stop`.
     """
     return _in_range(Faults(True, *map(_plain, (quorum, in_a_row, deadline, largest_norm))))

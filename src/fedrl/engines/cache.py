@@ -21,7 +21,9 @@ def enable() -> None:
     try:
         folder().mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        logging.getLogger(__name__).warning("every start compiles anew because the cache folder cannot be created: %s", error)
+        logging.getLogger(__name__).warning(
+            "every start compiles anew because its cache folder cannot be made: %s", error
+        )
         return
     if os.access(folder(), os.W_OK):
         jax.config.update("jax_compilation_cache_dir", str(folder()))
