@@ -1,9 +1,9 @@
-"""Where things are kept that can be made again: compiled programs, SUMO's networks, small models."""
+"""Location of caches: compiled programs, SUMO networks, small models. Simulator processes import this without JAX."""
 
 import os
 from pathlib import Path
 
 
-def cache_folder(what: str) -> Path:
-    """The folder for `what` in the user's cache; not made yet."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedrl" / what
+def cache_folder(name: str) -> Path:
+    """The folder `name` in the user's cache; the caller creates it."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fedrl" / name

@@ -1,8 +1,8 @@
-"""What happens when one client fails: `stop` the run, or `leave_out` the client and go on with the others.
+"""What happens when a client fails: `stop` the run, or `leave_out` the client and go on with the others.
 
-A fault is a client that raises, dies, misses its deadline, or sends what cannot be used: numbers that are not finite, the
-wrong shape or dtype, too large a norm, an impossible count of environment steps or an impossible return. Every engine finds
-faults its own way; what follows from them is decided here and in `core/admission.py`, the same way for all of them.
+A client fails if it raises an error, dies, misses its deadline, or sends something unusable: numbers that are not finite,
+a wrong shape or dtype, too large a norm, an impossible count of environment steps or an impossible return. Each engine
+detects faults in its own way; the consequences, here and in `core/admission.py`, are the same for all of them.
 """
 
 import math
@@ -27,7 +27,7 @@ class FaultCode(IntEnum):
     SHAPE = 7
     DIED = 8
     LATE = 9
-    NOT_ASKED = 10  # not a fault: it has had too many
+    NOT_ASKED = 10  # not a fault itself: the client has had too many
 
 
 DESCRIPTIONS = {
@@ -45,7 +45,7 @@ DESCRIPTIONS = {
 
 
 class Faults(NamedTuple):
-    """Made by `stop` or `leave_out`, which check their arguments."""
+    """A rule for failing clients. Use `stop` or `leave_out`, which check their arguments."""
 
     leaves_out: bool = False
     quorum: int | float = 1
@@ -54,7 +54,7 @@ class Faults(NamedTuple):
     largest_norm: float | None = None
 
     def required(self, asked: int) -> int:
-        """How many of the `asked` must count, or the run stops."""
+        """How many of `asked` clients must count for the run to go on."""
         if not self.leaves_out:
             return asked
         share = isinstance(self.quorum, float)
@@ -62,18 +62,18 @@ class Faults(NamedTuple):
 
 
 class ClientFault(NamedTuple):
-    """How one client failed, as an engine tells it."""
+    """How one client failed, as an engine reports it."""
 
-    why: FaultCode
-    error: Exception  # what to raise where faults stop the run
+    code: FaultCode
+    error: Exception  # to raise if faults stop the run
 
 
 @checked
 def stop(*, deadline: float | None = None, largest_norm: float | None = None) -> Faults:
-    """The first fault ends the run with an error that names client, exchange and round; the rounds before are kept.
+    """The first fault ends the run with an error that names client, exchange and round; earlier rounds are kept.
 
-    `deadline` is how many seconds one client's work may take, compiling aside; None waits for ever. `largest_norm` limits
-    the Euclidean norm of what an upload moves the parameters by; None allows any finite one.
+    `deadline` is how many seconds one client's work may take, without compiling; None waits for ever. `largest_norm` limits
+    the Euclidean norm of the part of an upload that moves parameters; None allows any finite norm.
     """
     return _in_range(Faults(False, 1, 1, _plain(deadline), _plain(largest_norm)))
 
@@ -88,8 +88,8 @@ def leave_out(
 ) -> Faults:
     """A client with a fault does not count in that exchange; the others go on, with their weights renormalised.
 
-    After `in_a_row` faults in a row in the same exchange a client is not asked again. With fewer than `quorum` clients left
-    in an exchange (a count, or as a float a share of the cohort) the run stops, with a checkpoint of the round before.
+    After `in_a_row` consecutive faults in the same exchange a client is not asked again. If fewer than `quorum` clients
+    (a count, or as a float a share of the cohort) are left in an exchange, the run stops with a checkpoint.
     `deadline` and `largest_norm` are as in `stop`.
     """
     return _in_range(Faults(True, *map(_plain, (quorum, in_a_row, deadline, largest_norm))))
@@ -111,7 +111,7 @@ def _in_range(faults: Faults) -> Faults:
 
 
 def _plain(number: Any) -> Any:
-    """A number of NumPy's or JAX's as Python's own, which travels anywhere."""
+    """A number of NumPy or JAX as a Python number."""
     return number if number is None else np.asarray(number).item()
 
 

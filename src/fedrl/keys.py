@@ -1,7 +1,7 @@
 """Randomness by address: round / exchange / client / step, never by the order in which things happen to run.
 
-A key is derived from a parent by naming what it is for, so adding a phase, reordering a cohort or resuming in the
-middle leaves every other draw as it was.
+A key is derived from its parent by naming its purpose, so adding a phase, reordering a cohort or resuming in the middle
+changes no other draw.
 """
 
 import zlib

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedrl.core.admission import ExchangeResult, admit, ask
+from fedrl.core.admission import ExchangeResult, admit, eligible
 from fedrl.core.client import WorkResult
 from fedrl.faults import FaultCode, leave_out, stop
 from fedrl.types import Client, Cohort, LocalUpdate
@@ -18,10 +18,10 @@ def cohort(weight=(0.5, 0.25, 0.25)) -> Cohort:
 
 
 def result(
-    uploads=((1.0, 2.0), (3.0, 4.0), (5.0, 6.0)), memory=(), env_steps=(10, 10, 0), why=(0, 0, 0)
+    uploads=((1.0, 2.0), (3.0, 4.0), (5.0, 6.0)), memory=(), env_steps=(10, 10, 0), codes=(0, 0, 0)
 ) -> ExchangeResult:
     work = WorkResult({"w": jnp.array(uploads)}, memory, jnp.array(env_steps), {})
-    return ExchangeResult(Client(IDS, (), (), ()), work, (), jnp.array(why, jnp.int32))
+    return ExchangeResult(Client(IDS, (), (), ()), work, (), jnp.array(codes, jnp.int32))
 
 
 def admitted(came: ExchangeResult, local: LocalUpdate = LOCAL, rule=stop(), in_a_row=None):
@@ -34,7 +34,7 @@ def test_all_of_them():
     done = admitted(result())
     assert done.uploads["w"].tobytes() == result().work.upload["w"].tobytes()
     assert done.cohort.weight.tobytes() == cohort().weight.tobytes()
-    assert done.why.tolist() == [0, 0, 0]
+    assert done.fault_codes.tolist() == [0, 0, 0]
 
 
 SIX = ((1.0, 2.0), (3.0, 4.0), (5.0, np.nan))
@@ -53,16 +53,16 @@ CASES = {
         result(), LOCAL._replace(possible=lambda upload, client: upload["w"][0] < 5.0),
         stop(), FaultCode.IMPOSSIBLE,
     ),
-    "told by the engine": (result(SIX, why=(0, 0, FaultCode.LATE)), LOCAL, stop(), FaultCode.LATE),
+    "noticed by the engine": (result(SIX, codes=(0, 0, FaultCode.LATE)), LOCAL, stop(), FaultCode.LATE),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_one_that_does_not_count(case):
     """Client 6 becomes zeros, its weight goes to the others, its steps are not counted, its faults are."""
-    came, local, rule, why = CASES[case]
+    came, local, rule, code = CASES[case]
     done = admitted(came, local, rule, jnp.arange(8))
-    assert done.why.tolist() == [0, 0, why]
+    assert done.fault_codes.tolist() == [0, 0, code]
     assert done.uploads["w"].tolist() == [[1.0, 2.0], [3.0, 4.0], [0.0, 0.0]]
     assert done.cohort.present.tolist() == [True, True, False]
     np.testing.assert_allclose(done.cohort.weight, [2 / 3, 1 / 3, 0.0], rtol=1e-6)
@@ -71,17 +71,21 @@ def test_one_that_does_not_count(case):
 
 
 def test_steps_without_a_known_limit():
-    assert admitted(result(env_steps=(10, 10, 1_000_000)), LOCAL._replace(most_env_steps=0)).why.tolist() == [0, 0, 0]
+    assert admitted(result(env_steps=(10, 10, 1_000_000)), LOCAL._replace(most_env_steps=0)).fault_codes.tolist() == [
+        0,
+        0,
+        0,
+    ]
 
 
 def test_those_with_too_many_faults_are_not_asked():
     counts = jnp.array([9, 3, 0, 0, 2, 0, 0, 0])
-    left = ask(leave_out(in_a_row=3), cohort(), {"report": jnp.zeros_like(counts), "train": counts})
+    left = eligible(leave_out(in_a_row=3), cohort(), {"report": jnp.zeros_like(counts), "train": counts})
     assert left.present.tolist() == [False, True, True]
     assert left.weight.tolist() == [0.0, 0.5, 0.5]
-    assert ask(stop(), cohort(), counts).present.all()
+    assert eligible(stop(), cohort(), counts).present.all()
     done = admit(leave_out(in_a_row=3), LOCAL, cohort(), left, result(), counts)
-    assert done.why.tolist() == [FaultCode.NOT_ASKED, 0, 0]
+    assert done.fault_codes.tolist() == [FaultCode.NOT_ASKED, 0, 0]
     assert done.in_a_row.tolist() == [9, 3, 0, 0, 0, 0, 0, 0]
 
 

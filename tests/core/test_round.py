@@ -6,7 +6,7 @@ import pytest
 from support.federations import federation
 
 from fedrl.algorithms.fedavg import pavg
-from fedrl.core.round import averaged
+from fedrl.core.round import weighted_means
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.evaluation import exact_return
@@ -16,7 +16,7 @@ COHORT = Cohort(jnp.arange(3), jnp.array([0.5, 0.25, 0.25]), jnp.array([True, Tr
 
 
 def mean(*values: float) -> float:
-    return float(averaged({"kl": jnp.array(values)}, COHORT)["kl"])
+    return float(weighted_means({"kl": jnp.array(values)}, COHORT)["kl"])
 
 
 def test_reports_are_weighted_and_absent_clients_do_not_count():

@@ -1,4 +1,4 @@
-"""A client's work in pieces, with acting outside the compiled program, is the work `whole` does."""
+"""A client's work in pieces, with acting outside the compiled program, is the work that `client_part` does."""
 
 import jax
 import jax.numpy as jnp

@@ -18,7 +18,7 @@ from fedrl.engines import processes as module
 from fedrl.engines import worker_process
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
-from fedrl.engines.tasks import Task
+from fedrl.engines.work_batches import WorkBatch
 from fedrl.engines.worker import READY
 from fedrl.environments.errors import EnvironmentFailed
 from fedrl.evaluation import sampled_return
@@ -126,12 +126,12 @@ def test_a_worker_that_is_stopped_before_a_long_message():
     """More than the connection holds: nobody but a thread waits for it to be taken."""
     place = module.Processes(1)
     try:
-        assert place.heard.get(timeout=60)[1] == READY
+        assert place.inbox.get(timeout=60)[1] == READY
         (worker,) = place.workers
         worker.ready = True
         worker.knows.add(0)
         os.kill(worker.process.pid, signal.SIGSTOP)
-        place.submit(0, Task(0, b"", "train", b"", b"", bytes(8_000_000)))
+        place.submit(0, WorkBatch(0, b"", "train", b"", b"", bytes(8_000_000)))
         assert within(20, lambda: place.wait(1.0)) == [(0, FaultCode.LATE)]
         assert place.workers[0] is not worker
     finally:
@@ -215,7 +215,7 @@ def test_an_abandoned_run_leaves_nothing_behind():
     wait = place.wait
 
     def interrupted(deadline):
-        if all(worker.task and worker.ready for worker in place.workers):
+        if all(worker.batch and worker.ready for worker in place.workers):
             busy.set()
             raise KeyboardInterrupt
         return wait(deadline)

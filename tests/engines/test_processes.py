@@ -275,7 +275,7 @@ import time
 from fedrl.engines import processes
 place = processes._pool(2)
 workers = place.workers
-assert all(place.heard.get()[1] == b"ready" for worker in workers)
+assert all(place.inbox.get()[1] == b"ready" for worker in workers)
 print(*(worker.process.pid for worker in workers), flush=True)
 time.sleep(60)
 """

@@ -8,7 +8,7 @@ pytest.importorskip("flwr")
 from flwr.app import Array, ArrayRecord
 
 from fedrl import keys
-from fedrl.flower.messages import arrays, looked_at, named, tree
+from fedrl.flower.messages import arrays, named, needed_leaves, tree
 
 SENT = {"w": np.arange(6, dtype=np.float32).reshape(2, 3), "n": np.int32(4)}
 
@@ -39,7 +39,7 @@ def test_another_dtype_or_shape_is_refused(like, message):
 
 
 def test_what_did_not_come():
-    with pytest.raises(ValueError, match="no array theta/extra came; install the same fedrl on both sides"):
+    with pytest.raises(ValueError, match="array theta/extra is missing; install the same fedrl on both sides"):
         tree(came(SENT), "theta", SENT | {"extra": np.ones(1)})
     got = tree(came(SENT), "theta", SENT | {"extra": np.ones(1)}, partly=True)
     np.testing.assert_array_equal(got["extra"], [1.0])
@@ -54,7 +54,7 @@ def test_bytes_of_another_format_are_refused():
 
 def test_nobody_is_told_what_the_message_does_not_need():
     server = {"theta": jnp.ones(2), "secret": jnp.ones(3), "round": jnp.int32(1)}
-    assert list(looked_at(lambda server, client: (server["theta"] * 2.0, server["round"]), server)) == [
+    assert list(needed_leaves(lambda server, client: (server["theta"] * 2.0, server["round"]), server)) == [
         "server/round",
         "server/theta",
     ]

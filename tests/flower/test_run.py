@@ -32,6 +32,7 @@ from fedrl.faults import STOP, leave_out, stop
 from fedrl.federations.federation import Federation
 from fedrl.flower import executor, messages, node, server
 from fedrl.flower.executor import Organisations
+from fedrl.flower.messages import arrays
 from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.records import folder
@@ -56,8 +57,8 @@ class Here(Grid):
             message.metadata.__dict__["_message_id"] = message.object_id
             self.sent.append(message)
             there = message_from_proto(message_to_proto(message))
-            node = there.metadata.dst_node_id
-            answer = node.app(there, Context(1, node, self.nodes[node], RecordDict(), {}))
+            number = there.metadata.dst_node_id
+            answer = node.app(there, Context(1, number, self.nodes[number], RecordDict(), {}))
             self.answers[message.object_id] = message_from_proto(message_to_proto(answer))
         return [message.object_id for message in messages]
 
@@ -81,7 +82,7 @@ def play(monkeypatch):
         made = SimpleNamespace(build=lambda config: {"arm": Arm(method, where, rounds, one_at_a_time(), evaluation)})
         monkeypatch.setattr(find, "recipe", lambda name: made)
         monkeypatch.setattr(orders, "order", lambda name, overrides: SimpleNamespace(config=overrides))
-        node.rebuilt.cache_clear()
+        node.rebuild.cache_clear()
         engine = server.flower(nodes, {"recipe": "test", "config": {}}, "arm")
         return end_state(method, lambda *given: engine(*given, faults), where, evaluation, rounds=rounds)
 
@@ -159,29 +160,22 @@ def test_a_node_refuses_the_clients_of_others(play):
         play(pavg(**STEPS, **SAMPLING), federation(4), exact_return(), nodes)
 
 
-def test_another_recipe_than_the_owner_wants(play):
+def test_a_node_refuses_other_recipes(play):
     nodes = organisations({1: {"clients": "0-9", "recipe": "quickstart"}})
     with pytest.raises(RuntimeError, match="this node takes part in quickstart, not in test"):
         play(pavg(**STEPS, **SAMPLING), federation(4), exact_return(), nodes)
 
 
-def test_nobody_serves_a_client(play):
+def test_a_client_without_a_node(play):
     with pytest.raises(
         RuntimeError, match="no node served client 1 \\(2 of the cohort have none; served are 0-0, 2-2\\)"
     ):
         play(pavg(**STEPS, **SAMPLING), federation(4), exact_return(), organisations({11: TWO[11]}))
 
 
-def test_a_world_that_breaks(play):
-    import gymnasium as gym
-
-    def make_env(client: int) -> gym.Env:
-        if client == 2:
-            raise OSError("no water")
-        return gym.make("FrozenLake-v1")
-
+def test_an_environment_that_breaks(play):
     with pytest.raises(EnvironmentFailed, match="client 2: make_env raised OSError: no water"):
-        play(pavg(**STEPS, **SAMPLING), frozen_lakes(3, make_env), sampled_return(2), organisations())
+        play(pavg(**STEPS, **SAMPLING), lakes_of_which_one_breaks(), sampled_return(2), organisations())
 
 
 def lakes_of_which_one_breaks():
@@ -195,7 +189,7 @@ def lakes_of_which_one_breaks():
     return frozen_lakes(3, make_env)
 
 
-def test_a_world_that_breaks_is_left_out(play):
+def test_an_environment_that_breaks_is_left_out(play):
     """Its node answers for its other client all the same."""
     where, rule, method = lakes_of_which_one_breaks(), leave_out(), pavg(**STEPS, **SAMPLING)
     exact = end_state(method, lambda *given: one_at_a_time()(*given, rule), where, sampled_return(2), rounds=2)
@@ -217,7 +211,7 @@ def test_an_organisation_that_is_late_or_wrong(play, monkeypatch, how):
             else:
                 came = nodes.grid.answers[sent[0]].content["answer"]
                 name = next(iter(came))
-                came[name] = messages.arrays({name: np.zeros(7)})[name]
+                came[name] = arrays({name: np.zeros(7)})[name]
         return sent
 
     monkeypatch.setattr(nodes.grid, "push_messages", spoil)
@@ -232,7 +226,7 @@ def test_an_organisation_that_is_late_or_wrong(play, monkeypatch, how):
         [1, 3],
         *2 * [[1, 3]],
     ]
-    assert not nodes.out
+    assert not nodes.pending
     with pytest.raises(
         EnvironmentFailed, match="did not answer within the deadline" if how == "late" else "array done/upload/0"
     ):
@@ -268,30 +262,30 @@ def test_a_lost_organisation_is_asked_again(play, monkeypatch):
     assert 33 in nodes.serves
 
 
-def test_clients_who_meet_are_refused():
+def test_lock_step_is_refused():
     method = fmarl(gradient_learner(reinforce(**SAMPLING), **STEPS), tau=2, graph=ring(4))
-    with pytest.raises(RecipeError, match="clients meet, or talk, before every step"):
+    with pytest.raises(RecipeError, match="clients share an environment, or send each other directions"):
         server.refuse_lock_step(method(federation(4)))
 
 
 @pytest.mark.parametrize(
     ("text", "wanted"), [("3", [3]), (7, [7]), ("0-2", [0, 1, 2]), ("0-1, 5,8-9", [0, 1, 5, 8, 9])]
 )
-def test_whose_work_a_node_does(text, wanted):
+def test_clients_of_a_node(text, wanted):
     assert [client for part in messages.clients_of(text) for client in part] == wanted
 
 
 @pytest.mark.parametrize("text", ["", "all", "4-2", "1-2-3"])
-def test_not_whose_work_a_node_does(text):
-    with pytest.raises(ValueError, match="does not say whose work this node does"):
+def test_text_that_names_no_clients(text):
+    with pytest.raises(ValueError, match="does not say which clients this node has"):
         messages.clients_of(text)
 
 
 def test_where_the_superlink_is(tmp_path):
     with pytest.raises(RecipeError, match="add --address"):
         flower.play(None, tmp_path, None, resume=False)
-    with pytest.raises(RecipeError, match="another machine, which wants TLS"):
-        flower._reached("10.0.0.1:8000", tmp_path)
+    with pytest.raises(RecipeError, match="another machine, which needs TLS"):
+        flower._connection("10.0.0.1:8000", tmp_path)
     assert engines.engine(engines.Choice("flower", "127.0.0.1:8000"))
 
 

@@ -14,7 +14,7 @@ from fedrl.algorithms.server_rules import mean_displacement
 from fedrl.arguments import above, checked
 from fedrl.channels.graphs import Graph, consensus
 from fedrl.channels.plain import plain
-from fedrl.core.round import averaged
+from fedrl.core.round import weighted_means
 from fedrl.federations.federation import Federation, Method
 from fedrl.learners.decay import COUNTS, Decay, constant, counted
 from fedrl.learners.local_step_counts import StepCounts
@@ -84,6 +84,6 @@ def _counts(graph: Graph | None, interactions: int) -> Callable[[Metrics, Cohort
         learnt, applied = (jnp.where(cohort.present, metrics[name], 0.0) for name in COUNTS)
         told = jnp.asarray(graph.degrees, jnp.float32) * interactions * applied if graph else jnp.zeros_like(applied)
         others = {name: values for name, values in metrics.items() if name not in COUNTS}
-        return averaged(others, cohort) | {"updates": jnp.sum(learnt), "messages": jnp.sum(told)}
+        return weighted_means(others, cohort) | {"updates": jnp.sum(learnt), "messages": jnp.sum(told)}
 
     return report

@@ -1,4 +1,4 @@
-"""`fedrl run --engine`: what plays the rounds, instead of the engine that the recipe names."""
+"""`fedrl run --engine`: the engine to use instead of the recipe's own."""
 
 import difflib
 import socket
@@ -12,24 +12,24 @@ from fedrl.faults import STOP, Faults
 from fedrl.federations.federation import Federation
 from fedrl.types import Algorithm, Exchange
 
-KNOCKING = 10.0  # seconds a Ray cluster has to answer
+CONNECT_SECONDS = 10.0  # seconds a Ray cluster has to answer
 
 
 class Choice(NamedTuple):
-    """What the command line asked for."""
+    """The options of the command line."""
 
     name: str | None = None
     address: str | None = None
     workers: int | None = None
 
     def options(self) -> list[str]:
-        """As they are written on a command line."""
-        given = (("--engine", self.name), ("--address", self.address), ("--workers", self.workers))
-        return [str(part) for option in given if option[1] is not None for part in option]
+        """As on a command line."""
+        pairs = (("--engine", self.name), ("--address", self.address), ("--workers", self.workers))
+        return [str(part) for option in pairs if option[1] is not None for part in option]
 
 
 def engine(choice: Choice) -> Engine | None:
-    """The engine asked for; None: the recipe's own."""
+    """The chosen engine; None for the recipe's own."""
     name, address, workers = choice
     if name is not None and name not in ENGINES:
         near = difflib.get_close_matches(name, ENGINES, n=1, cutoff=0.4)
@@ -98,7 +98,7 @@ def _ray(choice: Choice) -> Engine:
         /,
     ) -> Play:
         try:
-            _knock(choice.address)
+            _check_listening(choice.address)
             return build(algorithm, federation, evaluation, eval_every, faults)
         except (ConnectionError, TimeoutError, socket.gaierror) as error:
             raise RecipeError(
@@ -110,7 +110,7 @@ def _ray(choice: Choice) -> Engine:
 
 
 def _flower(choice: Choice) -> Engine:
-    """For a look before the run is handed in; it is played where the SuperLink is (`fedrl.cli.flower`)."""
+    """Only for checks before the run is submitted; it is played by the SuperLink (`fedrl.cli.flower`)."""
     from fedrl.cli import flower
 
     flower.require()
@@ -119,7 +119,7 @@ def _flower(choice: Choice) -> Engine:
 
     build = one_at_a_time()
 
-    def looked_at(
+    def check(
         algorithm: Algorithm,
         federation: Federation,
         evaluation: Exchange,
@@ -128,16 +128,16 @@ def _flower(choice: Choice) -> Engine:
         /,
     ) -> Play:
         refuse_lock_step(algorithm)
-        return build(algorithm, federation, evaluation, eval_every)  # its deadline, if any, is kept where it is played
+        return build(algorithm, federation, evaluation, eval_every)  # a deadline is kept by the SuperLink
 
-    return looked_at
+    return check
 
 
-def _knock(address: str | None) -> None:
-    """Whether anybody listens at host:port, which Ray itself would try to find out for minutes."""
+def _check_listening(address: str | None) -> None:
+    """Fail at once if nothing listens at host:port; Ray itself would try for minutes."""
     host, _, port = (address or "").removeprefix("ray://").rpartition(":")
     if host and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), KNOCKING).close()
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
 
 
 ENGINES: dict[str, Callable[[Choice], Engine]] = {

@@ -1,6 +1,6 @@
-"""`fedrl run --engine flower`: hand the run in at a Flower SuperLink, follow its log, and see how it ended.
+"""`fedrl run --engine flower`: submit the run to a Flower SuperLink, follow its log, and report how it ended.
 
-What is handed in is an app without code: it names the two modules of fedrl that every side has installed.
+The submitted app has no code: it names two modules of fedrl, which is installed on all machines.
 """
 
 import importlib.util
@@ -41,7 +41,7 @@ APP = {
 
 def require() -> None:
     if importlib.util.find_spec("flwr") is None:
-        raise RecipeError("the engine flower wants Flower; install it with: pip install 'fedrl[flower]'")
+        raise RecipeError("the engine flower needs Flower; install it with: pip install 'fedrl[flower]'")
 
 
 def play(
@@ -53,13 +53,16 @@ def play(
     patience: float = PATIENCE,
     faults: FaultOptions = FaultOptions(),
 ) -> bool:
-    """The run, from handing it in to its end. Its files are where the SuperLink is, at `path`; whether that is here."""
+    """Submit the run and wait for it.
+
+    Results are written to `path` on the SuperLink's machine; returns True if that is this machine.
+    """
     with tempfile.TemporaryDirectory() as scratch:
-        link = _reached(address, Path(scratch))
-        wanted = {"order": json.dumps(order.plain()), "out": str(path), "resume": resume, "patience": patience}
-        wanted |= faults.config()
+        link = _connection(address, Path(scratch))
+        config = {"order": json.dumps(order.plain()), "out": str(path), "resume": resume, "patience": patience}
+        config |= faults.config()
         settings = Path(scratch) / "run.toml"
-        settings.write_text(tomli_w.dumps(wanted))
+        settings.write_text(tomli_w.dumps(config))
         app = write_app(Path(scratch) / "fedrl")
         run = link.ask("run", str(app), link.name, "--run-config", str(settings))["run-id"]
         try:
@@ -70,53 +73,53 @@ def play(
         (end,) = link.ask("list", link.name, "--run-id", run)["runs"]
     if end["status"] != "finished:completed":
         why = end["status-details"] or "its log, above, says why"
-        raise RecipeError(f"Flower's run {run} ended as {end['status']} ({why}); mend that and go on with --resume")
+        raise RecipeError(f"Flower's run {run} ended as {end['status']} ({why}); fix that and go on with --resume")
     return (path / "finished.json").exists()
 
 
 def write_app(folder: Path) -> Path:
-    """The app as Flower wants it: a folder with a pyproject.toml. The same bytes for every run."""
+    """The app as Flower expects it: a folder with a pyproject.toml. The same bytes for every run."""
     folder.mkdir()
     (folder / "pyproject.toml").write_text(tomli_w.dumps(APP))
     return folder
 
 
 class _Link(NamedTuple):
-    """Flower's own command line, and the SuperLink it is to talk to."""
+    """Flower's own command line, connected to a SuperLink."""
 
     program: str
     name: str
     environment: dict[str, str]
 
     def ask(self, *words: str) -> dict[str, Any]:
-        """What a command of Flower's answers."""
-        said = subprocess.run(
+        """The output of a command of Flower."""
+        process = subprocess.run(
             [self.program, *words, "--format", "json"], env=self.environment, capture_output=True, text=True
         )
-        start = said.stdout.find("{")
-        told = json.loads(said.stdout[start:]) if start >= 0 else {}
-        if not told.get("success"):
-            why = " ".join((told.get("error-message") or said.stderr or said.stdout).split())
+        start = process.stdout.find("{")
+        output: dict[str, Any] = json.loads(process.stdout[start:]) if start >= 0 else {}
+        if not output.get("success"):
+            why = " ".join((output.get("error-message") or process.stderr or process.stdout).split())
             raise RecipeError(f"`flwr {words[0]}` at {self.name} failed: {why[-400:]}; is the SuperLink running there?")
-        return told
+        return output
 
     def follow(self, run: str) -> None:
-        """The log of a run on the screen, until it ends."""
+        """Show the log of a run until it ends."""
         words = [self.program, "log", run, self.name, "--stream"]
         subprocess.run(words, env=self.environment, stdout=sys.stderr, check=True)
 
 
-def _reached(address: str | None, home: Path) -> _Link:
+def _connection(address: str | None, home: Path) -> _Link:
     """host:port is a SuperLink on this machine, without TLS; any other word is a connection in Flower's configuration."""
     if not address:
-        raise RecipeError("the engine flower wants to know where its SuperLink is; add --address 127.0.0.1:8000")
+        raise RecipeError("the engine flower needs the address of its SuperLink; add --address 127.0.0.1:8000")
     program = str(Path(sys.executable).with_name("flwr"))
     environment = os.environ | OFFLINE
     if ":" not in address:
         return _Link(program, address, environment)
     if not LOOPBACK.fullmatch(address):
         raise RecipeError(
-            f"--address {address} is another machine, which wants TLS; name the connection in Flower's configuration "
+            f"--address {address} is another machine, which needs TLS; name the connection in Flower's configuration "
             "(`flwr config list`) that has its address and root-certificates: --address NAME"
         )
     (home / "config.toml").write_text(tomli_w.dumps({"superlink": {"here": {"address": address, "insecure": True}}}))

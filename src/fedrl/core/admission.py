@@ -1,7 +1,7 @@
-"""Who counts in an exchange: the rule of `faults.py` as arrays, compiled into every engine between clients and server.
+"""Which clients count in an exchange: the rule of `faults.py` on arrays, part of every engine.
 
-An upload that does not count becomes zeros before anything is computed from it (0 * NaN is NaN), so nothing that is not
-finite is ever averaged. Where everybody counts, every bit stays as it was.
+An upload that does not count becomes zeros before anything is computed from it (0 * NaN is NaN), so only finite numbers
+are ever averaged. If all clients count, every bit stays as it was.
 """
 
 import functools
@@ -19,101 +19,106 @@ from fedrl.types import Client, Cohort, LocalUpdate
 
 
 class ExchangeResult(NamedTuple):
-    """What an engine brings back from one exchange: stacks, in ascending client id."""
+    """What an engine returns for one exchange: stacks, in ascending client id."""
 
-    clients: Client  # who was asked
+    clients: Client  # the cohort
     work: WorkResult
-    shared_state: Tree  # the environment that clients share, where they do
-    why: Array  # [c] int32, what the engine itself noticed (`FaultCode`)
+    shared_state: Tree  # of the environment that clients share, if they share one
+    fault_codes: Array  # [c] int32 (`FaultCode`): faults that the engine itself noticed
 
 
-class Admitted(NamedTuple):
-    uploads: Tree  # zeros for those who do not count
-    cohort: Cohort  # `present` says who counts; their weights sum to one
+class Admission(NamedTuple):
+    """Which of a cohort's results count."""
+
+    uploads: Tree  # zeros for clients that do not count
+    cohort: Cohort  # `present`: the clients that count; their weights sum to one
     env_steps: Array
-    why: Array  # [c] int32 (`FaultCode`)
-    in_a_row: Array  # [N] faults in a row of every client in this exchange
+    fault_codes: Array  # [c] int32 (`FaultCode`)
+    in_a_row: Array  # [N] consecutive faults of every client in this exchange
 
 
-def ask(faults: Faults, drawn: Cohort, in_a_row: dict[str, Array]) -> Cohort:
-    """Those drawn, without clients that have had too many faults in a row in some exchange."""
+def eligible(faults: Faults, chosen: Cohort, in_a_row: dict[str, Array]) -> Cohort:
+    """The chosen cohort without clients that have had too many consecutive faults in some exchange."""
     if not faults.leaves_out:
-        return drawn
-    return _among(drawn, drawn.present & ~exhausted(faults, in_a_row)[drawn.ids])
+        return chosen
+    return _restrict(chosen, chosen.present & ~exhausted(faults, in_a_row)[chosen.ids])
 
 
 def exhausted(faults: Faults, in_a_row: dict[str, Array]) -> Array:
-    """[N] who has had too many faults in a row, in one exchange or another, to be asked again."""
+    """[N] which clients have had too many consecutive faults, in any one exchange, to be asked again."""
     return functools.reduce(jnp.maximum, in_a_row.values()) >= faults.in_a_row
 
 
 def admit(
-    faults: Faults, local: LocalUpdate, drawn: Cohort, asked: Cohort, result: ExchangeResult, in_a_row: Array
-) -> Admitted:
-    """Which of the answers count, and why the others do not. The first problem found is the one that is reported."""
+    faults: Faults, local: LocalUpdate, chosen: Cohort, cohort: Cohort, result: ExchangeResult, in_a_row: Array
+) -> Admission:
+    """Which results count, and why the others do not. `cohort` is `chosen` without clients that are no longer asked.
+
+    A client with several faults gets the code of the first.
+    """
     uploads, memory, env_steps, _ = result.work
     checks = [
-        (FaultCode.NOT_FINITE, finite(uploads, asked.ids)),
-        (FaultCode.MEMORY, finite(memory, asked.ids)),
-        (FaultCode.STEPS, _steps(local, env_steps)),
+        (FaultCode.NOT_FINITE, finite(uploads, cohort.ids)),
+        (FaultCode.MEMORY, finite(memory, cohort.ids)),
+        (FaultCode.STEPS, _possible_steps(local, env_steps)),
     ]
     if faults.largest_norm is not None:
         moved = local.moved(uploads) if local.moved else uploads
-        checks.append((FaultCode.NORM, _squares(moved, asked.ids) <= faults.largest_norm**2))
+        checks.append((FaultCode.NORM, _squared_norms(moved, cohort.ids) <= faults.largest_norm**2))
     if local.possible is not None:
         checks.append((FaultCode.IMPOSSIBLE, jax.vmap(local.possible)(uploads, result.clients)))
-    why = result.why
-    for code, fine in checks:
-        why = jnp.where((why == 0) & ~fine, jnp.int32(code), why)
-    fine = why == 0
-    before = in_a_row[asked.ids]
-    counted = jnp.where(asked.present, jnp.where(fine, jnp.zeros_like(before), before + 1), before)
-    missing = jnp.where(drawn.present, jnp.int32(FaultCode.NOT_ASKED), jnp.int32(0))
-    cohort = _among(asked, asked.present & fine)
-    return Admitted(
-        uploads=jax.tree.map(lambda x: jnp.where(_column(cohort.present, x), x, jnp.zeros_like(x)), uploads),
-        cohort=cohort,
-        env_steps=jnp.where(cohort.present, env_steps, jnp.zeros_like(env_steps)),
-        why=jnp.where(asked.present, why, missing),
-        in_a_row=in_a_row.at[asked.ids].set(counted),
+    codes = result.fault_codes
+    for code, passed in checks:
+        codes = jnp.where((codes == 0) & ~passed, jnp.int32(code), codes)
+    fine = codes == 0
+    before = in_a_row[cohort.ids]
+    consecutive = jnp.where(cohort.present, jnp.where(fine, jnp.zeros_like(before), before + 1), before)
+    not_asked = jnp.where(chosen.present, jnp.int32(FaultCode.NOT_ASKED), jnp.int32(0))
+    counting = _restrict(cohort, cohort.present & fine)
+    return Admission(
+        uploads=jax.tree.map(lambda x: jnp.where(_column(counting.present, x), x, jnp.zeros_like(x)), uploads),
+        cohort=counting,
+        env_steps=jnp.where(counting.present, env_steps, jnp.zeros_like(env_steps)),
+        fault_codes=jnp.where(cohort.present, codes, not_asked),
+        in_a_row=in_a_row.at[cohort.ids].set(consecutive),
     )
 
 
 def finite(stack: Tree, ids: Array) -> Array:
     """[c] `all_finite` of every row."""
-    return jax.vmap(all_finite)(stack) if _numbers(stack) else jnp.ones(ids.shape, bool)
+    return jax.vmap(all_finite)(stack) if _floats(stack) else jnp.ones(ids.shape, bool)
 
 
 def all_finite(tree: Tree) -> Array:
-    """Whether all numbers of one client's tree are finite."""
+    """Whether all floats of one client's tree are finite."""
     fine = jnp.ones((), bool)
-    for x in _numbers(tree):
+    for x in _floats(tree):
         fine &= jnp.all(jnp.isfinite(x))
     return fine
 
 
-def _squares(stack: Tree, ids: Array) -> Array:
-    """[c] the squared norm of every row."""
-    numbers = [x.astype(jnp.float32) for x in _numbers(stack)]
-    return jax.vmap(trees.squared_norm)(numbers) if numbers else jnp.zeros(ids.shape)
+def _squared_norms(stack: Tree, ids: Array) -> Array:
+    """[c] squared norm of every row."""
+    floats = [x.astype(jnp.float32) for x in _floats(stack)]
+    return jax.vmap(trees.squared_norm)(floats) if floats else jnp.zeros(ids.shape)
 
 
-def _numbers(tree: Tree) -> list[Array]:
+def _floats(tree: Tree) -> list[Array]:
     return [x for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.inexact)]
 
 
-def _steps(local: LocalUpdate, env_steps: Array) -> Array:
+def _possible_steps(local: LocalUpdate, env_steps: Array) -> Array:
     most = local.local_steps * local.most_env_steps
     return (env_steps >= 0) & (env_steps <= most if most else True)
 
 
-def _among(cohort: Cohort, present: Array) -> Cohort:
-    """`cohort` with fewer present; their weights are renormalised, but left as they are if nobody has gone."""
+def _restrict(cohort: Cohort, present: Array) -> Cohort:
+    """`cohort` with only these present and weights renormalised; unchanged weights if nobody was removed."""
     weight = jnp.where(present, cohort.weight, jnp.zeros_like(cohort.weight))
     total = jnp.sum(weight)
-    shared = weight / jnp.where(total > 0, total, jnp.ones_like(total))
-    same = jnp.all(present == cohort.present)
-    return cohort._replace(present=present, weight=jnp.where(same, cohort.weight, shared))
+    renormalised = weight / jnp.where(total > 0, total, jnp.ones_like(total))
+    unchanged = jnp.all(present == cohort.present)
+    return cohort._replace(present=present, weight=jnp.where(unchanged, cohort.weight, renormalised))
 
 
 def _column(mask: Array, x: Array) -> Array:

@@ -1,12 +1,10 @@
 """One client's part in an exchange: start, act, estimate, apply, finish, encode, report.
 
-The only place that makes a client's keys. Every engine calls these pieces: `whole` inside one compiled program, or the
-single steps around a simulator (`engines/client_work.py`) or in lock step (`lock_step.py`). A `barrier` asks the compiler
-not to work across it, so that a client computes the same bits whether it is compiled alone or with the whole federation
-(docs/engines.md says how far the compiler complies).
+The only place that makes a client's keys. Every engine calls these functions: `client_part` inside one compiled program,
+or the single steps, around a simulator (`engines/client_work.py`) or in lock step (`lock_step.py`).
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 from jax import Array
@@ -16,16 +14,25 @@ from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Client, Cohort, Exchange, LocalUpdate, Metrics, Server
 
-barrier = jax.lax.optimization_barrier
+T = TypeVar("T")
+
+
+def barrier(tree: T) -> T:
+    """Ask the compiler not to optimise across this point.
+
+    A client then computes the same bits whether it is compiled alone or with the whole federation (docs/engines.md says
+    how far the compiler complies).
+    """
+    return cast(T, jax.lax.optimization_barrier(tree))
 
 
 class WorkResult(NamedTuple):
-    """What one client's work comes to; with a leading client axis, what a cohort's work comes to."""
+    """What a client returns from an exchange; with a leading client axis, what a cohort returns."""
 
     upload: Tree  # as the channel encodes it
-    memory: Tree  # or (): unchanged
+    memory: Tree  # () if unchanged
     env_steps: Array
-    metrics: Metrics  # what the learner reports
+    metrics: Metrics  # the learner's
 
 
 def client_key(key: Key, client: Client) -> Key:
@@ -43,13 +50,13 @@ def message(exchange: Exchange, server: Server, client: Client) -> Tree:
 
 
 def start(update: LocalUpdate, received: Tree, client: Client, own_key: Key) -> tuple[Tree, int | Array]:
-    """The client's local state, and how many local steps it will take (tau_i)."""
+    """The client's local state, and the number of local steps it takes (tau_i)."""
     steps = update.steps_of(client, keys.of(own_key, "steps")) if update.steps_of else update.local_steps
     return barrier(update.start(received, client, keys.of(own_key, "start"))), steps
 
 
 def estimate(update: LocalUpdate, local: Tree, trajectory: Tree, client: Client, key: Key) -> tuple[Tree, Tree]:
-    """A direction from what was sampled, and the local state after learning it."""
+    """A direction from the trajectory, and the local state after estimating it."""
     return barrier(update.estimate(local, trajectory, client, key))
 
 
@@ -77,13 +84,13 @@ def all_steps(update: LocalUpdate, received: Tree, client: Client, own_key: Key)
     def step(y: Array, local: Tree) -> Tree:
         key = step_key(own_key, y)
         after = learn(update, local, update.own_sample(local, client, key), client, key)
-        # a client past its tau_i stays as it was
+        # a client past its tau_i keeps its state
         return after if update.steps_of is None else trees.where(y < steps, after, local)
 
     return jax.lax.fori_loop(0, update.local_steps, step, local)
 
 
-def whole(exchange: Exchange, server: Server, client: Client, cohort: Cohort, slot: Any, key: Key) -> WorkResult:
+def client_part(exchange: Exchange, server: Server, client: Client, cohort: Cohort, slot: Any, key: Key) -> WorkResult:
     """One client's whole part in an exchange, where its environment can be compiled."""
     received = message(exchange, server, client)
     local = all_steps(exchange.local, received, client, client_key(key, client))

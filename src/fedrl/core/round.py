@@ -1,23 +1,23 @@
 """One federated round: the file to read first.
 
-    for each exchange:  choose a cohort -> each client works on its own -> admit what came back -> combine it
-                        -> the server receives it
+    for each exchange:  choose a cohort -> each client works on its own -> admit their results -> combine them
+                        -> the server receives the aggregate
 
-`play` is the only loop over exchanges; every engine runs it. An engine brings an `Executor`, which turns requests into
-results, and says how the server's half is compiled. `client.py` has the steps of one client, `admission.py` decides whose
-upload counts.
+`play` is the only loop over exchanges; every engine runs it. An engine provides an `Executor`, which turns requests into
+results, and says how the server's half is compiled. `client.py` has the steps of one client, `admission.py` decides which
+uploads count.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from fedrl import keys
-from fedrl.core.admission import Admitted, ExchangeResult, admit, ask, exhausted
+from fedrl.core.admission import Admission, ExchangeResult, admit, eligible, exhausted
 from fedrl.core.client import barrier
 from fedrl.faults import Faults
 from fedrl.keys import Key
@@ -26,7 +26,7 @@ from fedrl.types import Client, Clients, Cohort, Exchange, Metrics, Server
 
 
 class State(NamedTuple):
-    """All that one seed of a run must remember between rounds; with the round number it determines what follows."""
+    """All that one seed of a run keeps between rounds; with the round number it determines the rest of the run."""
 
     key: Key  # of the seed
     server: Server
@@ -34,28 +34,50 @@ class State(NamedTuple):
 
 
 class WorkRequest(NamedTuple):
-    """What one seed's cohort is to do in an exchange. Clients that are not present are not asked."""
+    """What an executor needs to do one seed's part in an exchange. Only clients that are present work."""
 
-    seed: Key  # of the run; environments are drawn from it
+    seed: Key  # the key of the seed; environments are drawn from it
     server: Server
     clients: Client  # a stack, in the order of the cohort
     cohort: Cohort
     key: Key  # of the exchange
-    shared_state: Tree  # the environment that clients share, where they do
+    shared_state: Tree  # of the environment that clients share, if they share one
 
 
 class Executor(Protocol):
-    """An engine: does the clients' work of one exchange, for every seed that is played."""
+    """Does the clients' work in one exchange, one request per seed."""
 
     def __call__(self, exchange: Exchange, requests: Sequence[WorkRequest], /) -> Sequence[ExchangeResult]: ...
 
 
-class ServerHalf(NamedTuple):
-    """The server's side of one exchange, compiled as an engine likes it."""
+Compile = Callable[[Callable[..., Any]], Callable[..., Any]]  # `jax.jit`, or the identity inside a larger program
+Rows = Callable[[Clients, Array], Client]  # the clients with these ids, as a stack
 
-    choose: Callable[[Server, dict[str, Array], Key], tuple[Cohort, Cohort]]  # -> who was drawn, who of them is asked
-    rows: Callable[[Clients, Array], Client]  # the clients with these ids, as a stack
-    receive: Callable[..., tuple[Server, Clients, Metrics]]  # `receive` below, of this exchange
+
+class ChooseCohort(Protocol):
+    """The cohort that was chosen, and the same without clients that are no longer asked."""
+
+    def __call__(self, server: Server, in_a_row: dict[str, Array], key: Key, /) -> tuple[Cohort, Cohort]: ...
+
+
+class ReceiveResult(Protocol):
+    """The next server and clients, and the metrics of the exchange."""
+
+    def __call__(
+        self, server: Server, clients: Clients, chosen: Cohort, cohort: Cohort, result: ExchangeResult, key: Key, /
+    ) -> tuple[Server, Clients, Metrics]: ...
+
+
+class ServerHalf(NamedTuple):
+    """The server's side of one exchange, compiled as the engine needs it."""
+
+    choose: ChooseCohort
+    rows: Rows
+    receive: ReceiveResult
+
+
+def accept_all(metrics: list[Metrics]) -> None:
+    pass
 
 
 class Player(NamedTuple):
@@ -63,7 +85,7 @@ class Player(NamedTuple):
 
     halves: dict[str, ServerHalf]  # by exchange
     execute: Executor
-    inspect: Callable[[list[Metrics]], None] = lambda metrics: None  # after every exchange; may raise
+    inspect: Callable[[list[Metrics]], None] = accept_all  # called after every exchange; may raise
 
 
 def play(
@@ -71,7 +93,7 @@ def play(
 ) -> tuple[list[State], list[Metrics]]:
     """Play the exchanges one after the other, each for all seeds at once.
 
-    `address` is where their randomness is below each seed's key: ("round", 3).
+    `address` locates their randomness below each seed's key: ("round", 3).
     """
     metrics: list[Metrics] = [{} for _ in states]
     for exchange in exchanges:
@@ -84,16 +106,16 @@ def _play_exchange(
     exchange: Exchange, player: Player, states: list[State], address: tuple[str | int | Array, ...]
 ) -> tuple[list[State], list[Metrics]]:
     half = player.halves[exchange.name]
-    drawn, requests = [], []
+    cohorts, requests = [], []
     for state in states:
-        cohort, request = _request(exchange, half, state, keys.of(state.key, *address))
-        drawn.append(cohort)
+        chosen, request = _request(exchange, half, state, keys.of(state.key, *address))
+        cohorts.append(chosen)
         requests.append(request)
     results = player.execute(exchange, requests)
     after, metrics = [], []
-    for state, cohort, request, result in zip(states, drawn, requests, results, strict=True):
+    for state, chosen, request, result in zip(states, cohorts, requests, results, strict=True):
         server, clients, reported = half.receive(
-            state.server, state.clients, cohort, request.cohort, result, request.key
+            state.server, state.clients, chosen, request.cohort, result, request.key
         )
         after.append(State(state.key, server, clients))
         metrics.append(reported)
@@ -103,27 +125,27 @@ def _play_exchange(
 
 def _request(exchange: Exchange, half: ServerHalf, state: State, key: Key) -> tuple[Cohort, WorkRequest]:
     key = keys.of(key, exchange.name)
-    drawn, cohort = half.choose(state.server, state.clients.faults, keys.of(key, "choose"))
+    chosen, cohort = half.choose(state.server, state.clients.faults, keys.of(key, "choose"))
     clients = half.rows(state.clients, cohort.ids)
-    return drawn, WorkRequest(state.key, state.server, clients, cohort, key, state.clients.shared_state)
+    return chosen, WorkRequest(state.key, state.server, clients, cohort, key, state.clients.shared_state)
 
 
 def server_half(
     exchange: Exchange,
-    rows: Callable[[Clients, Array], Client],
+    rows: Rows,
     faults: Faults,
-    compiled: Callable[[Callable], Callable] = lambda function: function,
+    compile: Compile = lambda function: function,
 ) -> ServerHalf:
-    """`rows(clients, ids)` takes clients out of a federation; `compiled` is `jax.jit` where each piece is a program."""
+    """`rows` are the federation's; `compile` is `jax.jit` where each function is a program of its own."""
 
     def choose(server: Server, in_a_row: dict[str, Array], key: Key) -> tuple[Cohort, Cohort]:
-        drawn = exchange.choose(server, key)
-        return drawn, ask(faults, drawn, in_a_row)
+        chosen = exchange.choose(server, key)
+        return chosen, eligible(faults, chosen, in_a_row)
 
     return ServerHalf(
-        compiled(choose),
-        compiled(lambda clients, ids: barrier(rows(clients, ids))),
-        compiled(partial(receive, exchange, faults)),
+        compile(choose),
+        compile(lambda clients, ids: barrier(rows(clients, ids))),
+        compile(partial(receive, exchange, faults)),
     )
 
 
@@ -132,20 +154,20 @@ def receive(
     faults: Faults,
     server: Server,
     clients: Clients,
-    drawn: Cohort,
-    asked: Cohort,
+    chosen: Cohort,
+    cohort: Cohort,
     result: ExchangeResult,
     key: Key,
 ) -> tuple[Server, Clients, Metrics]:
-    """From what came back to the next server and clients."""
+    """From the clients' results to the next server and clients."""
     none = jnp.zeros_like(next(iter(clients.faults.values())))
-    admitted = admit(faults, exchange.local, drawn, asked, result, clients.faults.get(exchange.name, none))
-    server, metrics = update_server(exchange, server, admitted.uploads, admitted.cohort, key)
-    counts = {name: admitted.in_a_row if name == exchange.name else n for name, n in clients.faults.items()}
-    after = clients.keeping(admitted.cohort, result.work.memory)
+    admission = admit(faults, exchange.local, chosen, cohort, result, clients.faults.get(exchange.name, none))
+    server, metrics = update_server(exchange, server, admission.uploads, admission.cohort, key)
+    counts = {name: admission.in_a_row if name == exchange.name else n for name, n in clients.faults.items()}
+    after = clients.keeping(admission.cohort, result.work.memory)
     after = after._replace(shared_state=result.shared_state, faults=counts)
-    report = exchange.report or averaged
-    metrics = report(result.work.metrics, admitted.cohort) | metrics | _counts(admitted)
+    report = exchange.report or weighted_means
+    metrics = report(result.work.metrics, admission.cohort) | metrics | _counts(admission)
     if faults.leaves_out:
         metrics["askable"] = jnp.sum(~exhausted(faults, clients.faults))
     return server, after, {f"{exchange.name}/{name}": value for name, value in metrics.items()}
@@ -156,15 +178,15 @@ def update_server(
 ) -> tuple[Server, Metrics]:
     """From the stack of uploads to the next server."""
     server, uploads, cohort = barrier((server, uploads, cohort))
-    aggregate = exchange.channel.decode(_combined(exchange, uploads, cohort), cohort, keys.of(key, "wire"))
+    aggregate = exchange.channel.decode(_combine(exchange, uploads, cohort), cohort, keys.of(key, "wire"))
     return barrier(exchange.receive(server, barrier(aggregate), cohort, keys.of(key, "receive")))
 
 
-def _combined(exchange: Exchange, uploads: Tree, cohort: Cohort) -> Tree:
+def _combine(exchange: Exchange, uploads: Tree, cohort: Cohort) -> Tree:
     """The aggregate; zeros if nobody is present.
 
-    A branch, since XLA compiles one on its own: sums over clients, of leaves with a single number above all, would else be
-    fused with what stands around them, which is not the same in every engine, and round differently on some processors.
+    A branch, because XLA compiles a branch on its own. Otherwise sums over clients, above all of scalar leaves, would be
+    fused with the surrounding operations, which differ from engine to engine, and round differently on some processors.
     """
     shapes = jax.eval_shape(exchange.combine, uploads, cohort)
     return jax.lax.cond(
@@ -174,8 +196,8 @@ def _combined(exchange: Exchange, uploads: Tree, cohort: Cohort) -> Tree:
     )
 
 
-def averaged(metrics: Metrics, cohort: Cohort) -> Metrics:
-    """What clients report, weighted as their uploads are. A number that is not finite counts as not reported."""
+def weighted_means(metrics: Metrics, cohort: Cohort) -> Metrics:
+    """The clients' metrics, weighted as their uploads are. A number that is not finite counts as not reported."""
 
     def mean(values: Array) -> Array:
         reported = cohort.present & jnp.isfinite(values)
@@ -184,19 +206,20 @@ def averaged(metrics: Metrics, cohort: Cohort) -> Metrics:
         summed = jnp.sum(jnp.where(reported, weight * values, jnp.zeros_like(values)))
         return jnp.where(total > 0, summed / jnp.where(total > 0, total, jnp.ones_like(total)), jnp.nan)
 
-    return jax.lax.cond(  # a branch for the same reason as in `_combined`
+    means = jax.lax.cond(  # a branch for the same reason as in `_combine`
         jnp.any(cohort.present),
         lambda: {name: mean(values) for name, values in metrics.items()},
         lambda: {name: jnp.full((), jnp.nan, values.dtype) for name, values in metrics.items()},
     )
+    return cast(Metrics, means)
 
 
-def _counts(admitted: Admitted) -> Metrics:
-    """Who answered, what it took, and who failed why."""
-    cohort = admitted.cohort
+def _counts(admission: Admission) -> Metrics:
+    """How many clients answered, the environment steps they took, and the faults of the others."""
+    cohort = admission.cohort
     return {
         "answered": cohort.present.sum(),
-        "env_steps": admitted.env_steps.sum(),
+        "env_steps": admission.env_steps.sum(),
         "asked_ids": cohort.ids,
-        "fault_codes": admitted.why,
+        "fault_codes": admission.fault_codes,
     }

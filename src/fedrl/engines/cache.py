@@ -1,4 +1,4 @@
-"""JAX's persistent compilation cache, on by default in the user's cache folder: the second run starts at once."""
+"""JAX's persistent compilation cache, on by default in the user's cache folder, so that the second run starts at once."""
 
 import logging
 import os
@@ -14,14 +14,16 @@ def folder() -> Path:
 
 
 def enable() -> None:
-    """Turn it on, unless the user chose a place (or none) by JAX's own setting or the folder cannot be written."""
-    chosen = jax.config.values
-    if chosen["jax_compilation_cache_dir"] or not chosen["jax_enable_compilation_cache"]:
+    """Turn it on, unless the user configured it with JAX's own settings or the folder is not writable."""
+    settings = jax.config.values
+    if settings["jax_compilation_cache_dir"] or not settings["jax_enable_compilation_cache"]:
         return
     try:
         folder().mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        logging.getLogger(__name__).warning("every start compiles anew, the cache folder cannot be made: %s", error)
+        logging.getLogger(__name__).warning(
+            "every start compiles anew because its cache folder cannot be made: %s", error
+        )
         return
     if os.access(folder(), os.W_OK):
         jax.config.update("jax_compilation_cache_dir", str(folder()))

@@ -1,48 +1,50 @@
-"""One client's part in an exchange, compiled for a client on its own: whole, or around simulators that cannot be."""
+"""One client's part in an exchange, compiled for one client: one program, or several around simulators."""
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, cast
 
 import jax
-import numpy as np
 from jax import Array
 
-from fedrl.core.client import WorkResult, client_key, finish, learn, message, start, step_key, whole
+from fedrl.core.client import WorkResult, client_key, client_part, finish, learn, message, start, step_key
+from fedrl.core.round import Compile
 from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Client, Cohort, Exchange, Mode, Server
 
-ClientWork = Callable[[Server, Client, Cohort, Array | np.int32, Key], WorkResult]
+
+class ClientWork(Protocol):
+    """One client's result in an exchange; `slot` is its place in the cohort."""
+
+    def __call__(self, server: Server, client: Client, cohort: Cohort, slot: Any, key: Key, /) -> WorkResult: ...
 
 
-def client_work(exchange: Exchange, compiled: Callable[[Callable], Callable] = jax.jit) -> ClientWork:
-    """(server, client, cohort, slot, key) -> the client's result.
+def client_work(exchange: Exchange, compile: Compile = jax.jit) -> ClientWork:
+    """The work of any one client in `exchange`.
 
-    A traced client is one compiled program. Otherwise acting is plain Python between compiled pieces (and learning too, if
-    the update is `plain`), at the same addresses of randomness, and a client stops at its tau_i instead of being masked:
-    a loop inside a program would have to compile the simulator. `compiled` is `jax.jit`, or that and a clock that stops
-    while it compiles.
+    Where everything can be compiled, it is one program. Otherwise acting is Python between compiled functions (and learning
+    too in mode PYTHON) with the same keys, and a client stops at its tau_i instead of being masked: a loop inside a program
+    would have to compile the simulator. `compile` is `jax.jit`, or `jax.jit` with a timer that pauses while it compiles.
     """
     if exchange.local.mode.compiled:
-        return compiled(partial(whole, exchange))
+        return compile(partial(client_part, exchange))
     update = exchange.local
 
-    @compiled
+    @compile
     def begin(server: Server, client: Client, key: Key) -> tuple[Tree, Key, Array | int]:
         own_key = client_key(key, client)
         local, steps = start(update, message(exchange, server, client), client, own_key)
         return local, own_key, steps
 
-    key_of = compiled(step_key)
-    step = partial(learn, update) if update.mode is Mode.PYTHON else compiled(partial(learn, update))
-    conclude = compiled(partial(finish, exchange))
+    key_of = compile(step_key)
+    step = partial(learn, update) if update.mode is Mode.PYTHON else compile(partial(learn, update))
+    conclude = compile(partial(finish, exchange))
 
     def work(server: Server, client: Client, cohort: Cohort, slot: Any, key: Key) -> WorkResult:
         local, own_key, steps = begin(server, client, key)
         for y in range(min(int(steps), update.local_steps)):
-            here = key_of(own_key, y)
-            local = step(local, update.own_sample(local, client, here), client, here)
-        return conclude(local, client, cohort, slot, key)
+            at = key_of(own_key, y)
+            local = step(local, update.own_sample(local, client, at), client, at)
+        return cast(WorkResult, conclude(local, client, cohort, slot, key))
 
     return work

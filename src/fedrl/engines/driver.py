@@ -1,11 +1,11 @@
-"""What `one_at_a_time`, `processes`, `ray` and `flower` share: all of a run except where clients do their work.
+"""What `one_at_a_time`, `processes`, `ray` and `flower` share: everything in a run except where clients do their work.
 
-The seeds of a run go from exchange to exchange together, so that workers idle in one seed find work in another.
+All seeds of a run play an exchange together, so that workers without work in one seed find some in another.
 """
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, cast
 
 import jax
 
@@ -14,8 +14,8 @@ from fedrl.core import shapes
 from fedrl.core.admission import ExchangeResult
 from fedrl.core.round import Executor, Player, State, WorkRequest, play, server_half
 from fedrl.engines.absences import check_quorum
-from fedrl.engines.engine import Engine, Play, unmeasured
-from fedrl.engines.fault_log import FaultLog, Tell
+from fedrl.engines.engine import Engine, Play, do_nothing, placeholders
+from fedrl.engines.fault_log import FaultLog, ReportFault
 from fedrl.engines.lock_step_executor import lock_step_executors
 from fedrl.faults import STOP, Faults
 from fedrl.federations.federation import Federation
@@ -29,14 +29,19 @@ class ClientExecutor(NamedTuple):
     """Does the clients' work of one run."""
 
     execute: Executor
-    close: Callable[[], None] = lambda: None
+    close: Callable[[], None] = do_nothing
 
 
-MakeExecutor = Callable[[tuple[Exchange, ...], Faults, Tell], ClientExecutor]
+class MakeExecutor(Protocol):
+    """The executor of a run with these exchanges."""
+
+    def __call__(
+        self, exchanges: tuple[Exchange, ...], faults: Faults, report_fault: ReportFault, /
+    ) -> ClientExecutor: ...
 
 
-def driven(make_executor: MakeExecutor) -> Engine:
-    """The engine whose clients' work is done by what `make_executor` returns for a run's exchanges."""
+def engine_of(make_executor: MakeExecutor) -> Engine:
+    """The engine whose clients' work is done by an executor."""
 
     def build(
         algorithm: Algorithm,
@@ -60,7 +65,7 @@ def driven(make_executor: MakeExecutor) -> Engine:
 
 
 class _Run:
-    """One run: its server's halves, each compiled on its own, and the executor of its clients' work."""
+    """One run: the server's halves of its exchanges, each compiled on its own, and the executor of its clients' work."""
 
     def __init__(
         self,
@@ -75,20 +80,20 @@ class _Run:
         exchanges = (*algorithm.opening, *algorithm.exchanges, evaluation)
         shared = federation.shared()
         self.fault_log = FaultLog()
-        self.executor = make_executor(exchanges, faults, self.fault_log.tell)
-        self.in_lock_step = lock_step_executors(exchanges, faults, self.fault_log.tell)
+        self.executor = make_executor(exchanges, faults, self.fault_log.report)
+        self.lock_step_executors = lock_step_executors(exchanges, faults, self.fault_log.report)
         rows = partial(federation.rows, shared)
         halves = {exchange.name: server_half(exchange, rows, faults, jax.jit) for exchange in exchanges}
         self.player = Player(halves, self._execute, self._inspect)
-        self.blank: Metrics | None = None  # the metrics of a round that is not measured
+        self.not_evaluated: Metrics | None = None  # the metrics of a round without evaluation
         self.create = jax.jit(algorithm.init)
         self.enrol = jax.jit(lambda key: federation.enrol(shared, key, algorithm))
 
     def _execute(self, exchange: Exchange, requests: Sequence[WorkRequest], /) -> Sequence[ExchangeResult]:
-        return self.in_lock_step.get(exchange.name, self.executor.execute)(exchange, requests)
+        return self.lock_step_executors.get(exchange.name, self.executor.execute)(exchange, requests)
 
     def _inspect(self, metrics: list[Metrics]) -> None:
-        """At once, so that nobody works on in a round that must not count."""
+        """At once, so that no client works on in a round that must not count."""
         log = self.fault_log
         check_quorum(self.faults, log.round, stacked(metrics), log.first_seed, log.explain)
 
@@ -111,12 +116,13 @@ class _Run:
         self.fault_log.round = number + 1
         states, metrics = play(self.algorithm.exchanges, self.player, states, "round", number)
         if (number + 1) % self.eval_every == 0:
-            measured = play((self.evaluation,), self.player, states)[1]
+            evaluated = play((self.evaluation,), self.player, states)[1]
         else:
-            if self.blank is None:  # the same for all rounds and seeds, and tracing it takes time
-                self.blank = unmeasured(shapes.of_metrics((self.evaluation,), self.player.halves, states[0]))
-            measured = [self.blank] * len(states)
-        return states, [one | other for one, other in zip(metrics, measured, strict=True)]
+            if self.not_evaluated is None:  # the same for all rounds and seeds, and tracing takes time
+                shape = shapes.of_metrics((self.evaluation,), self.player.halves, states[0])
+                self.not_evaluated = placeholders(shape)
+            evaluated = [self.not_evaluated] * len(states)
+        return states, [one | other for one, other in zip(metrics, evaluated, strict=True)]
 
     def evaluate(self, state: State) -> Metrics:
-        return stacked(play((self.evaluation,), self.player, unstacked(state))[1])
+        return cast(Metrics, stacked(play((self.evaluation,), self.player, unstacked(state))[1]))

@@ -1,32 +1,59 @@
-"""What every engine offers: start a run, play some rounds of it, measure it. Every leaf has a leading seed axis."""
+"""What every engine offers: start a run, play some of its rounds, evaluate it. Every leaf has a leading seed axis."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from fedrl.core.round import State
+from fedrl.engines.absences import Explain
 from fedrl.faults import STOP, Faults
 from fedrl.federations.federation import Federation
 from fedrl.types import Algorithm, Exchange, Metrics
 
 
+class Init(Protocol):
+    """The first state of each seed, and the metrics of the opening [seeds]."""
+
+    def __call__(self, seeds: Sequence[int], /) -> tuple[State, Metrics]: ...
+
+
+class Advance(Protocol):
+    """The state after `rounds` rounds from round `first` on (counted from zero), and their metrics [seeds, rounds]."""
+
+    def __call__(self, state: State, first: int, rounds: int, /) -> tuple[State, Metrics]: ...
+
+
+class Evaluate(Protocol):
+    """The metrics of an evaluation [seeds]."""
+
+    def __call__(self, state: State, /) -> Metrics: ...
+
+
+def do_nothing() -> None:
+    pass
+
+
+def no_explanation(exchange: str, round: int, seed: int, client: int) -> str:
+    return ""
+
+
 class Play(NamedTuple):
-    init: Callable[[Sequence[int]], tuple[State, Metrics]]  # seeds -> state, metrics of the opening [seeds]
-    advance: Callable[[State, int, int], tuple[State, Metrics]]  # state, first round, rounds -> metrics [seeds, rounds]
-    evaluate: Callable[[State], Metrics]  # -> [seeds]
-    most: int  # rounds that one call of `advance` may be asked for
-    close: Callable[[], None] = lambda: None  # the run is over: release simulators and the like
+    """One run on an engine."""
+
+    init: Init
+    advance: Advance
+    evaluate: Evaluate
+    most: int  # rounds per call of `advance`
+    close: Callable[[], None] = do_nothing  # called at the end of the run: release simulators and the like
     kind: str = "exact"  # the same bytes as all exact engines; "vmap" is compared by tolerance
-    explain: Callable[[str, int, int, int], str] = lambda exchange, round, seed, client: (
-        ""
-    )  # what a client's fault was, in words
+    explain: Explain = no_explanation  # what a client's fault was
 
 
 class Engine(Protocol):
-    """Plays `algorithm` on `federation`; `evaluation` is an exchange too, played every `eval_every` rounds."""
+    """Plays `algorithm` on `federation`; `evaluation` is an exchange that is played every `eval_every` rounds."""
 
     def __call__(
         self,
@@ -40,7 +67,7 @@ class Engine(Protocol):
 
 
 def refuse_deadline(engine: str, faults: Faults) -> None:
-    """For engines whose clients work in this very process."""
+    """For engines whose clients work in this process."""
     if faults.deadline is not None:
         raise ValueError(
             f"{engine} cannot keep a deadline of {faults.deadline:g} s, because clients work in this process; "
@@ -48,10 +75,10 @@ def refuse_deadline(engine: str, faults: Faults) -> None:
         )
 
 
-def unmeasured(shapes: Any) -> Any:
-    """What the metrics of a round that was not measured hold: NaN, or zero for a count."""
+def placeholders(shapes: Metrics) -> Metrics:
+    """The metrics of a round without evaluation: NaN, or zero for a count."""
 
-    def blank(like: Any) -> Array:
+    def fill(like: Array) -> Array:
         return jnp.full(like.shape, jnp.nan if jnp.issubdtype(like.dtype, jnp.floating) else 0, like.dtype)
 
-    return jax.tree.map(blank, shapes)
+    return jax.tree.map(fill, shapes)

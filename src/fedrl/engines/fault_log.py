@@ -1,16 +1,16 @@
-"""What was said of clients' faults, by exchange, round, seed and client; the log of a run quotes it."""
+"""What engines say about clients' faults, by exchange, round, seed and client; the log of a run quotes it."""
 
 from collections.abc import Callable
 
-Tell = Callable[[str, int, int, str], None]  # (exchange, seed counted from zero, client, what happened)
+ReportFault = Callable[[str, int, int, str], None]  # (exchange, seed counted from zero, client, what happened)
 
 
 class FaultLog:
     def __init__(self) -> None:
-        self.first_seed, self.round = 0, 0  # of what is being played
+        self.first_seed, self.round = 0, 0  # being played
         self.reasons: dict[tuple[str, int, int, int], str] = {}
 
-    def tell(self, exchange: str, seed: int, client: int, text: str) -> None:
+    def report(self, exchange: str, seed: int, client: int, text: str) -> None:
         self.reasons[exchange, self.round, seed, client] = text
 
     def explain(self, exchange: str, round: int, seed: int, client: int) -> str:

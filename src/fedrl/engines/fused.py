@@ -2,14 +2,15 @@
 
 over="map" goes through clients and seeds one after the other and is exact: the same bits as a client on its own machine.
 over="vmap" batches both and is the fast one; sums inside vectorised loops may round differently, so it is compared by
-tolerance. Seeds go in equal parts of at most `lanes` client copies, a part a core, and large cohorts `lanes` at a time,
-so memory stays bounded however many are asked for.
+tolerance. Seeds are split into equal parts of at most `lanes` clients, one part per core, and large cohorts run `lanes`
+clients at a time, so memory stays bounded.
 """
 
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -18,13 +19,13 @@ from jax import Array
 
 from fedrl import keys, trees
 from fedrl.arguments import at_least, checked
-from fedrl.core import lock_step, shapes
+from fedrl.core import shapes
 from fedrl.core.admission import ExchangeResult
-from fedrl.core.client import barrier, whole
-from fedrl.core.lock_step import CohortLoops
+from fedrl.core.client import barrier, client_part
+from fedrl.core.lock_step import CohortLoops, OfClient, OfCohort, lock_step, needs_lock_step
 from fedrl.core.round import Player, State, WorkRequest, play, server_half
 from fedrl.engines import cache
-from fedrl.engines.engine import Engine, Play, refuse_deadline, unmeasured
+from fedrl.engines.engine import Engine, Play, placeholders, refuse_deadline
 from fedrl.faults import STOP, Faults
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
@@ -32,9 +33,10 @@ from fedrl.trees import Tree
 from fedrl.types import Algorithm, Exchange, Metrics, Mode
 
 CORES = os.cpu_count() or 1
-MOST_ROUNDS = 64  # per call: often enough for a progress bar, seldom enough to forget the call
+MOST_ROUNDS = 64  # per call: few enough for a progress bar, many enough that the call costs nothing
 
-Each = Callable[[Callable, Tree], Tree]  # (function of a row, stack) -> stack
+Each = Callable[[Callable[[Any], Any], Any], Any]  # (function of a row, stack) -> stack
+InParts = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 @checked
@@ -58,29 +60,29 @@ def fused(over: str = "map", *, lanes: int = 640) -> Engine:
                 "this federation's simulators cannot be compiled into one program; "
                 "use engine=processes() (fedrl.engines.processes), or ray() for several machines"
             )
-        cohort = max(_cohort_size(e, algorithm) for e in (*algorithm.exchanges, evaluation))
+        cohort = max(shapes.cohort_size(e, algorithm) for e in (*algorithm.exchanges, evaluation))
         in_parts, each = _in_parts(max(1, lanes // cohort)), _each(over, lanes)
         program = _Program(algorithm, federation, evaluation, eval_every, faults, each)
-        return _compiled(program, federation.shared(), in_parts, each)._replace(
+        return _compile(program, federation.shared(), in_parts, each)._replace(
             kind="exact" if over == "map" else "vmap"
         )
 
     return build
 
 
-def _compiled(program: "_Program", shared: Tree, in_parts: Callable, each: Each) -> Play:
-    """The program over a stack of seeds, compiled."""
+def _compile(program: "_Program", shared: Tree, in_parts: InParts, each: Each) -> Play:
+    """The program, compiled over a stack of seeds."""
 
     @in_parts
-    def init(shared: Tree, seeds: Array) -> tuple[State, Metrics]:
+    def init(shared: Tree, seeds: Array) -> Any:
         return each(lambda seed: program.begin(shared, jax.random.key(seed)), seeds)
 
     @in_parts
-    def advance(shared: Tree, states: State, first: Array, rounds: Array) -> tuple[State, Metrics]:
+    def advance(shared: Tree, states: State, first: Array, rounds: Array) -> Any:
         return each(lambda state: program.rounds(shared, state, first, rounds), states)
 
     @in_parts
-    def evaluate(shared: Tree, states: State) -> Metrics:
+    def evaluate(shared: Tree, states: State) -> Any:
         return each(lambda state: program.evaluate(program.player(shared), state), states)
 
     def advance_some(state: State, first: int, rounds: int) -> tuple[State, Metrics]:
@@ -96,7 +98,7 @@ def _compiled(program: "_Program", shared: Tree, in_parts: Callable, each: Each)
 
 
 class _Program:
-    """One seed of a run, as functions that can be compiled whole. `shared` is what all seeds have in common."""
+    """One seed of a run, as functions that can be compiled. `shared` is what all seeds have in common."""
 
     def __init__(
         self,
@@ -117,13 +119,13 @@ class _Program:
         return Player(halves, self._execute)
 
     def _execute(self, exchange: Exchange, requests: Sequence[WorkRequest], /) -> list[ExchangeResult]:
-        (request,) = requests  # seeds are an axis outside of the program
-        if lock_step.needed(exchange):
-            return [lock_step.lock_step(exchange, _loops(self.each))(request)]
+        (request,) = requests  # seeds are an axis outside this program
+        if needs_lock_step(exchange):
+            return [lock_step(exchange, _loops(self.each))(request)]
         _, server, clients, cohort, key, shared_state = request
         each = self.each if exchange.local.mode is not Mode.COMPILED_IN_TURN else jax.lax.map
         slots = jnp.arange(cohort.ids.shape[0], dtype=jnp.int32)
-        work = each(lambda row: whole(exchange, server, row[0], cohort, row[1], key), (clients, slots))
+        work = each(lambda row: client_part(exchange, server, row[0], cohort, row[1], key), (clients, slots))
         return [ExchangeResult(clients, work, shared_state, jnp.zeros_like(cohort.ids))]
 
     def begin(self, shared: Tree, key: Key) -> tuple[State, Metrics]:
@@ -136,7 +138,7 @@ class _Program:
         return play((self.evaluation,), player, [state])[1][0]
 
     def rounds(self, shared: Tree, state: State, first: Array, rounds: Array) -> tuple[State, Metrics]:
-        """`rounds` rounds, which is known only when the program runs; their metrics, one row each."""
+        """`rounds` rounds (an argument of the compiled program) and their metrics, one row per round."""
         player = self.player(shared)
         row = shapes.of_metrics((*self.algorithm.exchanges, self.evaluation), player.halves, state)
         log = jax.tree.map(lambda x: jnp.zeros((MOST_ROUNDS, *x.shape), x.dtype), row)
@@ -145,22 +147,22 @@ class _Program:
             state, metrics = self._one_round(player, carry[0], first + i)
             return state, jax.tree.map(lambda x, y: x.at[i].set(y), carry[1], metrics)
 
-        return jax.lax.fori_loop(0, rounds, body, (state, log))
+        return cast(tuple[State, Metrics], jax.lax.fori_loop(0, rounds, body, (state, log)))
 
     def _one_round(self, player: Player, state: State, number: Array) -> tuple[State, Metrics]:
         (state,), (metrics,) = play(self.algorithm.exchanges, player, [state], "round", number)
-        blank = unmeasured(shapes.of_metrics((self.evaluation,), player.halves, state))
+        not_evaluated = placeholders(shapes.of_metrics((self.evaluation,), player.halves, state))
         due = (number + 1) % self.eval_every == 0
-        measured = jax.lax.cond(due, lambda s: self.evaluate(player, s), lambda s: blank, state)
-        return state, metrics | measured
+        evaluated = jax.lax.cond(due, lambda s: self.evaluate(player, s), lambda s: not_evaluated, state)
+        return state, metrics | evaluated
 
 
 def _loops(each: Each) -> CohortLoops:
-    def each_client(function: Callable) -> Callable:
+    def each_client(function: OfClient) -> OfCohort:
         return lambda common, stack: each(lambda row: function(common, row), stack)
 
-    def repeat(count: int, body: Callable, carry: Tree) -> Tree:
-        return jax.lax.fori_loop(0, barrier(jnp.int32(count)), body, carry)  # a loop also where the count is one
+    def repeat(count: int, body: Callable[[Array, Any], Any], carry: Any) -> Any:
+        return jax.lax.fori_loop(0, barrier(jnp.int32(count)), body, carry)  # a loop even if the count is one
 
     return CohortLoops(each_client, lambda function: function, repeat)
 
@@ -168,7 +170,7 @@ def _loops(each: Each) -> CohortLoops:
 def _each(over: str, lanes: int) -> Each:
     """Apply a function to every row of a stack: one by one, or `lanes` at a time."""
 
-    def each(function: Callable, stack: Tree) -> Tree:
+    def each(function: Callable[[Any], Any], stack: Any) -> Any:
         if over == "map":
             return jax.lax.map(function, stack)
         count = jax.tree.leaves(stack)[0].shape[0]
@@ -177,17 +179,17 @@ def _each(over: str, lanes: int) -> Each:
     return each
 
 
-def _in_parts(seeds_at_once: int) -> Callable:
-    """Compile a function of (shared, stack of seeds, ...) and call it on equal parts of the stack, one a core at a time.
+def _in_parts(seeds_at_once: int) -> InParts:
+    """Compile a function of (shared, stack of seeds, ...) and call it on equal parts of the stack, one per core at a time.
 
-    Each part has a thread: programs dispatched from one thread run one after the other. The last part is filled up with
-    copies of the last seed, which are dropped again, so that all parts share one program.
+    Each part has a thread: programs dispatched from one thread run one after the other. The last part is padded with
+    copies of the last seed, which are dropped afterwards, so that all parts share one program.
     """
 
-    def decorate(function: Callable) -> Callable:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         program = jax.jit(function)
 
-        def finished(*args: Tree) -> Tree:
+        def run_to_end(*args: Tree) -> Tree:
             return jax.block_until_ready(program(*args))
 
         def run(shared: Tree, stack: Tree, *rest: Array) -> Tree:
@@ -198,14 +200,9 @@ def _in_parts(seeds_at_once: int) -> Callable:
                 return program(shared, stack, *rest)
             rows = [np.minimum(np.arange(i, i + size), count - 1) for i in range(0, count, size)]
             with ThreadPoolExecutor(CORES) as threads:
-                done = list(threads.map(lambda part: finished(shared, trees.take(stack, part), *rest), rows))
+                done = list(threads.map(lambda part: run_to_end(shared, trees.take(stack, part), *rest), rows))
             return jax.tree.map(lambda *x: jnp.concatenate(x)[:count], *done)
 
         return run
 
     return decorate
-
-
-def _cohort_size(exchange: Exchange, algorithm: Algorithm) -> int:
-    server = jax.eval_shape(algorithm.init, jax.random.key(0))
-    return jax.eval_shape(exchange.choose, server, jax.random.key(0)).ids.shape[0]

@@ -1,8 +1,9 @@
-"""The plain engine: one client after the other, each a compiled function of its own. What the others must equal.
+"""The reference engine: one client after the other, each a compiled function of its own.
 
-Slow and simple on purpose: it is the specification of the fast engines, and what a client alone on its machine does.
+Slow and simple on purpose: the other engines must give the same bytes as this one.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -10,11 +11,11 @@ import numpy as np
 from fedrl.arguments import checked
 from fedrl.core.client import WorkResult
 from fedrl.core.round import WorkRequest
+from fedrl.engines.client_results import ClientResults, client_error, collecting_executor, present_slots
 from fedrl.engines.client_work import ClientWork, client_work
-from fedrl.engines.collecting import Answers, collected, raised, slots_asked
-from fedrl.engines.driver import ClientExecutor, driven
+from fedrl.engines.driver import ClientExecutor, engine_of
 from fedrl.engines.engine import Engine, refuse_deadline
-from fedrl.engines.fault_log import Tell
+from fedrl.engines.fault_log import ReportFault
 from fedrl.faults import ClientFault, Faults
 from fedrl.rollouts import host
 from fedrl.trees import row
@@ -23,29 +24,31 @@ from fedrl.types import Exchange
 
 @checked
 def one_at_a_time() -> Engine:
-    return driven(_in_this_process)
+    return engine_of(_in_this_process)
 
 
-def _in_this_process(exchanges: tuple[Exchange, ...], faults: Faults, tell: Tell) -> ClientExecutor:
+def _in_this_process(exchanges: tuple[Exchange, ...], faults: Faults, report_fault: ReportFault) -> ClientExecutor:
     refuse_deadline("one_at_a_time", faults)
     work = {exchange.name: client_work(exchange) for exchange in exchanges}
 
-    def perform(exchange: Exchange, request: WorkRequest) -> Answers:
-        one = partial(_one, work[exchange.name], exchange.name, request, faults)
-        return {slot: one(slot) for slot in slots_asked(request)}
+    def perform(exchange: Exchange, request: WorkRequest) -> ClientResults:
+        work_of = partial(_one_client, work[exchange.name], exchange.name, request, faults)
+        return {slot: work_of(slot) for slot in present_slots(request)}
 
-    return ClientExecutor(
-        collected(lambda exchange, requests, _: [perform(exchange, request) for request in requests], faults, tell),
-        host.close_all,
-    )
+    def perform_all(exchange: Exchange, requests: Sequence[WorkRequest], expected: WorkResult) -> list[ClientResults]:
+        return [perform(exchange, request) for request in requests]
+
+    return ClientExecutor(collecting_executor(perform_all, faults, report_fault), host.close_all)
 
 
-def _one(work: ClientWork, exchange: str, request: WorkRequest, faults: Faults, slot: int) -> WorkResult | ClientFault:
+def _one_client(
+    work: ClientWork, exchange: str, request: WorkRequest, faults: Faults, slot: int
+) -> WorkResult | ClientFault:
     client = row(request.clients, slot)
     try:
         return work(request.server, client, request.cohort, np.int32(slot), request.key)
     except Exception as error:
-        fault = raised(error, int(client.id), exchange)
+        fault = client_error(error, int(client.id), exchange)
         if faults.leaves_out:
             return fault
         raise

@@ -1,6 +1,6 @@
 """Clients' work on worker processes of this machine: for simulators, and for using all cores.
 
-Workers are shared by all runs of this process that ask for the same number of them, and end with it, however it ends.
+All runs of this process that ask for the same number of workers share them. Workers end with this process, however it ends.
 """
 
 import atexit
@@ -14,28 +14,28 @@ from queue import Empty, Queue
 
 from fedrl.arguments import checked
 from fedrl.engines import cache
-from fedrl.engines.driver import driven
+from fedrl.engines.driver import engine_of
 from fedrl.engines.engine import Engine
-from fedrl.engines.tasks import Task
-from fedrl.engines.worker import FORGOT, GOING, HELD, READY, settings
+from fedrl.engines.work_batches import WorkBatch
+from fedrl.engines.worker import FORGOT, PAUSED, READY, RUNNING, settings
 from fedrl.engines.worker_pool import worker_pool
-from fedrl.engines.worker_process import PATIENCE, Heard, WorkerProcess
+from fedrl.engines.worker_process import PATIENCE, WorkerMessage, WorkerProcess
 from fedrl.faults import FaultCode
 
-FAILED_STARTS = 5  # in a row, and we stop trying
-LOOK = 1.0  # seconds between looks at whether the processes live, should a connection not say so
+FAILED_STARTS = 5  # consecutive failures after which we stop trying
+LOOK = 1.0  # seconds between checks that the processes are alive, in case a connection does not say so
 
 
 @checked
 def processes(workers: int | None = None) -> Engine:
-    """`workers` long-lived processes, by default one a core; each keeps compiled programs and simulators."""
+    """`workers` long-lived processes, by default one per core; each keeps compiled programs and simulators."""
     count = os.cpu_count() or 1 if workers is None else workers
     if os.name != "posix":
-        raise ValueError(f"processes wants Linux or macOS, this is {sys.platform}; use engine=one_at_a_time()")
+        raise ValueError(f"processes needs Linux or macOS, this is {sys.platform}; use engine=one_at_a_time()")
     if count < 1:
-        raise ValueError(f"processes wants at least one worker, got {workers}")
+        raise ValueError(f"processes needs at least one worker, got {workers}")
     cache.enable()
-    return driven(lambda *of_run: worker_pool(_pool(count), *of_run))
+    return engine_of(lambda *of_run: worker_pool(_pool(count), *of_run))
 
 
 def stop() -> None:
@@ -51,72 +51,74 @@ class Processes:
         self.count, self.lock = count, threading.Lock()
         self.settings = json.dumps(settings(max(1, (os.cpu_count() or 1) // count))).encode()
         self.failed_starts = 0
-        self.heard: Queue[Heard] = Queue()
-        self.workers: list[WorkerProcess] = [WorkerProcess(self.settings, self.heard) for _ in range(count)]
+        self.inbox: Queue[WorkerMessage] = Queue()
+        self.workers: list[WorkerProcess] = [WorkerProcess(self.settings, self.inbox) for _ in range(count)]
 
-    def submit(self, worker: int, task: Task) -> None:
+    def submit(self, worker: int, batch: WorkBatch) -> None:
         if not self.workers[worker].alive():
             self._replace(worker)
-        self.workers[worker].take(task)
+        self.workers[worker].begin(batch)
 
     def wait(self, deadline: float | None) -> list[tuple[int, bytes | FaultCode]]:
-        answers: list[tuple[int, bytes | FaultCode]] = []
-        while not answers:
-            for process, word in self._words(min(LOOK, deadline or LOOK)):
+        results: list[tuple[int, bytes | FaultCode]] = []
+        while not results:
+            for process, message in self._messages(min(LOOK, deadline or LOOK)):
                 if process in self.workers:  # not one that has been replaced
-                    answers += self._hear(self.workers.index(process), process, word)
+                    results += self._handle(self.workers.index(process), process, message)
             for worker, process in enumerate(self.workers):
                 if process.stuck_closing():
-                    task = process.task
+                    batch = process.batch
                     self._replace(worker)
-                    if task:
-                        self.workers[worker].take(task)
-                elif process.task and process.clock.late(deadline):
+                    if batch:
+                        self.workers[worker].begin(batch)
+                elif process.batch and process.timer.exceeds(deadline):
                     self._replace(worker)
-                    answers.append((worker, FaultCode.LATE))
-        return answers
+                    results.append((worker, FaultCode.LATE))
+        return results
 
-    def _words(self, seconds: float) -> list[Heard]:
-        """What workers have said, after waiting for something for so long."""
-        words = []
+    def _messages(self, seconds: float) -> list[WorkerMessage]:
+        """All messages that have arrived; waits up to so many seconds for the first."""
+        messages = []
         with suppress(Empty):
-            words.append(self.heard.get(timeout=seconds))
+            messages.append(self.inbox.get(timeout=seconds))
             while True:
-                words.append(self.heard.get_nowait())
+                messages.append(self.inbox.get_nowait())
         for process in self.workers:
-            if process.task and not process.alive():
-                process.hang_up()  # should its connection not say so: its last words and its end will be heard
-        return words
+            if process.batch and not process.alive():
+                process.hang_up()  # in case its connection is still open: its last messages and its end will arrive
+        return messages
 
-    def _hear(self, worker: int, process: WorkerProcess, word: bytes | None) -> list[tuple[int, bytes | FaultCode]]:
-        """Its answer; nothing yet if it only says that it is ready or compiling; DIED if it died over its task."""
-        task = process.task
-        if word is None:
+    def _handle(
+        self, worker: int, process: WorkerProcess, message: bytes | None
+    ) -> list[tuple[int, bytes | FaultCode]]:
+        """Its result, or DIED if it died at work; nothing for messages about its own state."""
+        batch = process.batch
+        if message is None:
             self._replace(worker)
             if process.ready:
-                return [(worker, FaultCode.DIED)] if task else []
+                return [(worker, FaultCode.DIED)] if batch else []
             self._count_failed_start(process)
-            if task:
-                self.workers[worker].take(task)
-        elif word == READY:
+            if batch:
+                self.workers[worker].begin(batch)
+        elif message == READY:
             self.failed_starts = 0
             process.ready = True
-            if task:
-                process.take(task)
-        elif word == FORGOT:
+            if batch:
+                process.begin(batch)
+        elif message == FORGOT:
             process.closing_since = None
-            if process.clock.held:
-                process.clock.start(held=True)  # its time to load code begins now
-        elif word in (HELD, GOING):
-            process.clock.turn(held=word == HELD)
+            if process.timer.paused:
+                process.timer.start(paused=True)  # its time to load code begins now
+        elif message in (PAUSED, RUNNING):
+            process.timer.pause(message == PAUSED)
         else:
-            process.task = None
-            return [(worker, word)]
+            process.batch = None
+            return [(worker, message)]
         return []
 
     def _replace(self, worker: int) -> None:
         self.workers[worker].end()
-        self.workers[worker] = WorkerProcess(self.settings, self.heard)
+        self.workers[worker] = WorkerProcess(self.settings, self.inbox)
 
     def _count_failed_start(self, process: WorkerProcess) -> None:
         self.failed_starts += 1
@@ -129,7 +131,7 @@ class Processes:
 
     def abandon(self) -> None:
         for worker, process in enumerate(self.workers):
-            if process.task:
+            if process.batch:
                 self._replace(worker)
 
     def forget(self, run: int) -> None:
@@ -139,10 +141,10 @@ class Processes:
 
     def stop(self) -> None:
         for process in self.workers:
-            process.say(["stop"])
+            process.send(["stop"])
         for process in self.workers:
             with suppress(subprocess.TimeoutExpired):
-                process.process.wait(PATIENCE if process.ready and not process.task else 0)
+                process.process.wait(PATIENCE if process.ready and not process.batch else 0)
             process.end()
 
 

@@ -14,33 +14,33 @@ import numpy as np
 
 from fedrl.arguments import checked
 from fedrl.engines import cache
-from fedrl.engines.clock import COMPILING
-from fedrl.engines.driver import driven
+from fedrl.engines.driver import engine_of
 from fedrl.engines.engine import Engine
 from fedrl.engines.ray_closed import NEXT_MOVE, loopback, prepare_token
-from fedrl.engines.tasks import Task
+from fedrl.engines.work_batches import WorkBatch
+from fedrl.engines.work_timer import COMPILING
 from fedrl.engines.worker import Worker, settings
 from fedrl.engines.worker_pool import worker_pool
 from fedrl.faults import FaultCode
 
 PLACED = 120.0  # seconds the cluster has to find room for the workers
-LOOKING = "looking"  # the thread of an actor that is asked about the other
-LOOK = 1.0  # seconds between such questions
-SILENCE = 3.0  # seconds after which an actor that does not answer them is stopped
-LARGE = 100_000  # bytes; what is larger goes into Ray's store once for all workers
+CHECKS = "checks"  # the concurrency group of an actor that answers while it works
+LOOK = 1.0  # seconds between such checks
+SILENCE = 3.0  # seconds after which an actor that does not answer a check is ended
+LARGE = 100_000  # bytes; anything larger is put into Ray's store once for all workers
 
 
 @checked
 def ray(address: str | None = None, workers: int | None = None) -> Engine:
-    """`workers` actors, by default one a core of the cluster at `address` ("auto": the one this machine belongs to).
+    """`workers` actors, by default one per core of the cluster at `address` ("auto": the one this machine belongs to).
 
     Without an address, a Ray of this machine only, started here and ended with this process.
     """
     if workers is not None and workers < 1:
-        raise ValueError(f"ray wants at least one worker, got {workers}")
+        raise ValueError(f"ray needs at least one worker, got {workers}")
     _imported()
     cache.enable()
-    return driven(lambda *of_run: worker_pool(_pool(address, workers), *of_run))
+    return engine_of(lambda *of_run: worker_pool(_pool(address, workers), *of_run))
 
 
 def stop() -> None:
@@ -52,10 +52,10 @@ def stop() -> None:
 
 
 class Actor(Worker):
-    """Answers in an array: Ray hands those over without a copy."""
+    """Returns arrays, which Ray passes on without a copy."""
 
-    def answer(self, run: int, exchange: str, structure: bytes, common: Any, rows: bytes) -> np.ndarray:
-        self.turn(held=False)
+    def result(self, run: int, exchange: str, structure: bytes, common: Any, rows: bytes) -> np.ndarray:
+        self.pause_timer(False)
         return np.frombuffer(self.work(run, exchange, structure, common, rows), np.uint8)
 
     def place(self) -> tuple[str, int]:
@@ -63,8 +63,8 @@ class Actor(Worker):
         return _imported().get_runtime_context().get_node_id(), os.getpid()
 
     def late(self, deadline: float) -> bool:
-        """Asked while it works, so this has a thread of its own."""
-        return self.clock.late(deadline)
+        """Called while it works, in a thread of its own."""
+        return self.timer.exceeds(deadline)
 
 
 class Actors:
@@ -74,22 +74,22 @@ class Actors:
         self.ray = _imported()
         self.count, self.lock = count, threading.Lock()
         self.settings = settings(max(1, cores // count))
-        lost = self.ray.exceptions
-        self.deaths = (lost.RayActorError, lost.ObjectLostError, lost.WorkerCrashedError, lost.NodeDiedError)
+        errors = self.ray.exceptions
+        self.deaths = (errors.RayActorError, errors.ObjectLostError, errors.WorkerCrashedError, errors.NodeDiedError)
         self.actors: list[Any] = [self._start_actor(1 if count <= cores else 0) for _ in range(count)]
         self.arrivals: list[Any] = [
             actor.place.remote() for actor in self.actors
         ]  # (node, process), once it has started
         self.started_at = [time.monotonic()] * count
         self.knows: list[set[int]] = [set() for _ in range(count)]  # runs whose code each has
-        self.busy: dict[Any, int] = {}  # reference to the answer -> worker
-        self.look_at = [0.0] * count  # when to ask each whether its work takes too long
+        self.busy: dict[Any, int] = {}  # reference to the result -> worker
+        self.check_at = [0.0] * count  # when to check each one's time
         self.common: tuple[bytes, Any] = b"", None
         self._await_room()
 
     def _start_actor(self, cores: int) -> Any:
-        """An actor that takes up `cores`. One in place of another takes none, as its machine may be gone for good."""
-        kind = self.ray.remote(concurrency_groups={LOOKING: 1})(Actor)
+        """An actor that reserves `cores`. A replacement reserves none, because the machine may be gone for good."""
+        kind = self.ray.remote(concurrency_groups={CHECKS: 1})(Actor)
         return kind.options(num_cpus=cores, scheduling_strategy="SPREAD").remote(self.settings)
 
     def _await_room(self) -> None:
@@ -98,19 +98,19 @@ class Actors:
             self.stop()
             raise RuntimeError(
                 f"the Ray cluster had room for {len(placed)} of {self.count} workers within {PLACED:.0f} s; ask for fewer, "
-                "or see with `ray status` who holds the cores"
+                "or see with `ray status` what holds the cores"
             )
 
-    def submit(self, worker: int, task: Task) -> None:
+    def submit(self, worker: int, batch: WorkBatch) -> None:
         actor = self.actors[worker]
-        if task.run not in self.knows[worker]:
-            actor.learn.remote(task.run, task.code)
-            self.knows[worker].add(task.run)
-        answer = actor.answer.remote(task.run, task.exchange, task.structure, self._once(task.common), task.rows)
-        self.busy[answer] = worker
+        if batch.run not in self.knows[worker]:
+            actor.learn.remote(batch.run, batch.code)
+            self.knows[worker].add(batch.run)
+        result = actor.result.remote(batch.run, batch.exchange, batch.structure, self._stored(batch.common), batch.rows)
+        self.busy[result] = worker
 
-    def _once(self, common: bytes) -> Any:
-        """What all workers are sent goes to a machine once, however many work there."""
+    def _stored(self, common: bytes) -> Any:
+        """What all workers are sent is copied to each machine once, however many workers it has."""
         if len(common) < LARGE:
             return common
         if self.common[0] is not common:
@@ -121,40 +121,39 @@ class Actors:
         while True:
             done, _ = self.ray.wait(list(self.busy), num_returns=1, timeout=deadline and min(LOOK, deadline))
             if done:
-                return [self._answer(done[0])]
-            if late := [answer for answer, worker in self.busy.items() if deadline and self._late(worker, deadline)]:
-                return [self._given_up(answer) for answer in late]
+                return [self._take_result(done[0])]
+            if late := [result for result, worker in self.busy.items() if deadline and self._late(worker, deadline)]:
+                return [self._give_up(result) for result in late]
 
-    def _answer(self, answer: Any) -> tuple[int, np.ndarray | FaultCode]:
-        worker = self.busy.pop(answer)
+    def _take_result(self, result: Any) -> tuple[int, np.ndarray | FaultCode]:
+        worker = self.busy.pop(result)
         try:
-            return worker, self.ray.get(answer)
+            return worker, self.ray.get(result)
         except self.deaths:
             self._replace(worker)
             return worker, FaultCode.DIED
 
-    def _given_up(self, answer: Any) -> tuple[int, FaultCode]:
-        worker = self.busy.pop(answer)
+    def _give_up(self, result: Any) -> tuple[int, FaultCode]:
+        worker = self.busy.pop(result)
         self._end_process(worker)
         self._replace(worker)
         return worker, FaultCode.LATE
 
     def _late(self, worker: int, deadline: float) -> bool:
-        """What it says itself; one that does not say anything is stopped, unless it has not started yet."""
+        """As it says itself; one that does not answer is late, unless it has not started yet."""
         now = time.monotonic()
-        if now < self.look_at[worker]:
+        if now < self.check_at[worker]:
             return False
-        self.look_at[worker] = now + min(LOOK, deadline)
+        self.check_at[worker] = now + min(LOOK, deadline)
         if self.ray.wait([self.arrivals[worker]], timeout=0)[1]:
             return now - self.started_at[worker] > COMPILING
         try:
-            return self.ray.get(
-                self.actors[worker].late.options(concurrency_group=LOOKING).remote(deadline), timeout=SILENCE
-            )
+            check = self.actors[worker].late.options(concurrency_group=CHECKS).remote(deadline)
+            return bool(self.ray.get(check, timeout=SILENCE))
         except self.ray.exceptions.GetTimeoutError:
             return True
         except self.deaths:
-            return False  # `wait` will hear of it
+            return False  # `wait` will notice
 
     def _replace(self, worker: int) -> None:
         self.ray.kill(self.actors[worker])
@@ -162,7 +161,7 @@ class Actors:
         self.arrivals[worker], self.started_at[worker] = self.actors[worker].place.remote(), time.monotonic()
 
     def _end_process(self, worker: int) -> None:
-        """Ray asks an actor to end, which a stopped process does not hear; this ends it from outside."""
+        """Ray asks an actor to end, which a stopped process does not notice; this kills the process."""
         if self.ray.wait([self.arrivals[worker]], timeout=0)[0]:
             node, process = self.ray.get(self.arrivals[worker])
             there = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
@@ -197,7 +196,7 @@ _started: list[Callable[[], None]] = []  # how to end what was started here
 def _pool(address: str | None, workers: int | None) -> Actors:
     ray = _imported()
     if not ray.is_initialized():
-        _pools.clear()  # somebody else has ended it
+        _pools.clear()  # it was shut down elsewhere
     if (address, workers) not in _pools:
         _connect(ray, address, workers)
         cores = int(ray.cluster_resources().get("CPU", 1))
@@ -210,7 +209,7 @@ def _imported() -> ModuleType:
     try:
         import ray
     except ImportError as error:
-        raise ImportError("the ray engine wants Ray; install it with: pip install 'fedrl[ray]'") from error
+        raise ImportError("the ray engine needs Ray; install it with: pip install 'fedrl[ray]'") from error
     return ray
 
 
@@ -226,5 +225,5 @@ def _connect(ray: ModuleType, address: str | None, workers: int | None) -> None:
         try:
             ray.init(log_to_driver=False, logging_level="ERROR", **({"address": address} if address else alone))
         except (ConnectionError, ray.exceptions.AuthenticationError) as error:
-            raise ConnectionError(f"{str(error).splitlines()[0]}; if it wants a token, {NEXT_MOVE}") from error
+            raise ConnectionError(f"{str(error).splitlines()[0]}; if it needs a token, {NEXT_MOVE}") from error
     _started.append(ray.shutdown)

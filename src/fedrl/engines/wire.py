@@ -1,4 +1,4 @@
-"""Arrays as bytes between processes: a small JSON header (shapes, dtypes, a note), then the arrays as they lie in memory."""
+"""Arrays as bytes between processes: a small JSON header (shapes, dtypes, a note), then the arrays' memory."""
 
 import json
 from typing import Any
@@ -10,11 +10,11 @@ import numpy as np
 ALIGNMENT = 64
 
 
-def pack(leaves: list, note: Any = None) -> bytes:
-    """`leaves` may be NumPy or JAX arrays, random keys among them; `note` is anything JSON can say."""
+def pack(leaves: list[Any], note: Any = None) -> bytes:
+    """`leaves` may be NumPy or JAX arrays, random keys among them; `note` is anything JSON can hold."""
     arrays = [_plain(leaf) for leaf in leaves]
-    about = [[x.dtype.name, x.shape, _kind(leaf)] for x, leaf in zip(arrays, leaves, strict=True)]
-    header = json.dumps([note, about]).encode()
+    kinds = [[x.dtype.name, x.shape, _kind(leaf)] for x, leaf in zip(arrays, leaves, strict=True)]
+    header = json.dumps([note, kinds]).encode()
     header += b" " * (-(8 + len(header)) % ALIGNMENT)
     parts: list[Any] = [len(header).to_bytes(8, "little"), header]
     for array in arrays:
@@ -22,12 +22,12 @@ def pack(leaves: list, note: Any = None) -> bytes:
     return b"".join(parts)
 
 
-def unpack(data: bytes | np.ndarray) -> tuple[list, Any]:
+def unpack(data: bytes | np.ndarray) -> tuple[list[Any], Any]:
     """The leaves and the note. Plain arrays are NumPy views of `data`; keys and weakly typed numbers are JAX's again."""
     size = int.from_bytes(bytes(data[:8]), "little")
-    note, about = json.loads(bytes(data[8 : 8 + size]))
+    note, kinds = json.loads(bytes(data[8 : 8 + size]))
     leaves, at = [], 8 + size
-    for name, shape, kind in about:
+    for name, shape, kind in kinds:
         dtype = jnp.dtype(name)
         count = int(np.prod(shape, dtype=np.int64))
         leaves.append(_restored(np.frombuffer(data, dtype, count, at).reshape(shape), kind))
@@ -58,5 +58,5 @@ def _restored(array: np.ndarray, kind: str) -> Any:
 
 
 def on_host(leaf: Any) -> Any:
-    """As NumPy, where nothing is lost by it."""
+    """As NumPy, unless that would lose the kind of array it is."""
     return leaf if _kind(leaf) else np.asarray(leaf)

@@ -1,4 +1,4 @@
-"""A worker: does the work of the clients it is given, keeping compiled programs and open simulators between rounds.
+"""A worker: does the work of some clients, keeping compiled programs and open simulators between rounds.
 
 The same `Worker` is a process of `processes` (this file run with a connection) and an actor of `ray`.
 """
@@ -21,7 +21,7 @@ import numpy as np
 
 from fedrl.engines import cache, wire
 from fedrl.engines.client_work import ClientWork, client_work
-from fedrl.engines.clock import Clock
+from fedrl.engines.work_timer import WorkTimer
 from fedrl.environments.checks import Notice
 from fedrl.environments.errors import EnvironmentFailed
 from fedrl.rollouts import host
@@ -29,9 +29,9 @@ from fedrl.rollouts.compiling import Callback, Compiled
 from fedrl.types import Exchange
 
 READY = b"ready"
-HELD, GOING = b"held", b"going"  # the clock of a worker's current work (`clock.py`)
-FORGOT = b"forgot"  # a run's simulators are closed
-NUMBERS = (  # JAX's settings that decide numbers, or whether a program is one
+PAUSED, RUNNING = b"paused", b"running"  # the timer of a worker's current work (`work_timer.py`)
+FORGOT = b"forgot"  # the simulators of a run are closed
+NUMERIC_SETTINGS = (  # of JAX: they decide numbers, or whether a program is valid
     "jax_enable_x64",
     "jax_platforms",
     "jax_numpy_dtype_promotion",
@@ -44,17 +44,21 @@ NUMBERS = (  # JAX's settings that decide numbers, or whether a program is one
 
 
 def settings(threads: int) -> dict[str, Any]:
-    """What a worker must have in common with this process; `threads` are those its simulators may use."""
-    return {"path": search_path(), "jax": {name: jax.config.values[name] for name in NUMBERS}, "threads": threads}
+    """What a worker must have in common with this process; its simulators may use so many threads."""
+    return {
+        "path": search_path(),
+        "jax": {name: jax.config.values[name] for name in NUMERIC_SETTINGS},
+        "threads": threads,
+    }
 
 
 def search_path() -> list[str]:
-    """Where this process finds modules, said so that it holds in any folder."""
+    """Where this process finds modules, as absolute paths."""
     return [folder or os.getcwd() for folder in sys.path]
 
 
 class Worker:
-    """What it is asked for and answers are bytes (`wire.py`), so that it can be anywhere."""
+    """Requests and results are bytes (`wire.py`), so that it can be anywhere."""
 
     def __init__(self, settings: dict[str, Any]):
         sys.path += [folder for folder in settings["path"] if folder not in sys.path]
@@ -66,20 +70,20 @@ class Worker:
         jax.config.update("jax_persistent_cache_min_compile_time_secs", float("inf"))
         self.runs: dict[int, dict[str, ClientWork] | str] = {}
         self.warm: set[tuple[int, str]] = set()
-        self.clock = Clock()
+        self.timer = WorkTimer()
         self.warnings: list[str] = []
         Notice.tell = self.warnings.append
-        Callback.turn = lambda held: self.turn(held=held)
+        Callback.turn = self.pause_timer
 
-    def turn(self, *, held: bool) -> None:
-        """Hold the clock, or let it go on."""
-        self.clock.turn(held=held)
+    def pause_timer(self, paused: bool) -> None:
+        """Pause the timer of the current work, or let it go on."""
+        self.timer.pause(paused)
 
     def ready(self) -> bytes:
         return READY
 
     def learn(self, run: int, code: bytes) -> None:
-        """The exchanges of a run. Code that cannot be loaded is reported when it is first asked for."""
+        """Load the exchanges of a run. If they cannot be loaded, the first request for their work reports it."""
         try:
             exchanges: tuple[Exchange, ...] = cloudpickle.loads(code)
             self.runs[run] = {exchange.name: client_work(exchange, Compiled) for exchange in exchanges}
@@ -90,10 +94,10 @@ class Worker:
             )
 
     def work(self, run: int, exchange: str, structure: bytes, common: Any, rows: bytes) -> bytes:
-        """The whole work of some clients, one after the other: a frame of their answers.
+        """The work of some clients, one after the other: their results, packed.
 
-        Its note has the "seconds" of every client, None where it compiled, the "faults" of those who failed, by their place,
-        and "warnings"; "error" says instead that nothing could be done.
+        The note has the "seconds" of every client (None if it compiled), the "faults" of clients that failed, by their
+        place, and "warnings"; or only an "error", if no work could be done.
         """
         programs = self.runs[run]
         if isinstance(programs, str):
@@ -101,23 +105,23 @@ class Worker:
         try:
             columns, slots = wire.unpack(rows)
             of_common, of_row = _structure(structure)
-            server, cohort, key = jax.device_put(_filled(of_common, wire.unpack(common)[0]))
-            clients = [_filled(of_row, [column[at] for column in columns]) for at in range(len(slots))]
+            server, cohort, key = jax.device_put(_unflatten(of_common, wire.unpack(common)[0]))
+            clients = [_unflatten(of_row, [column[at] for column in columns]) for at in range(len(slots))]
         except Exception as error:
             return wire.pack([], {"error": f"exchange {exchange!r}: {_described(error)}"})
         leaves, seconds, faults = [], [], {}
         for at, client in enumerate(clients):
-            self.clock.start(held=False)
+            self.timer.start(paused=False)
             began = time.perf_counter()
             try:
-                answer = jax.block_until_ready(programs[exchange](server, client, cohort, np.int32(slots[at]), key))
-                leaves += jax.tree.leaves(answer)
+                result = jax.block_until_ready(programs[exchange](server, client, cohort, np.int32(slots[at]), key))
+                leaves += jax.tree.leaves(result)
             except Exception as error:
                 faults[at] = _report(error, int(columns[0][at]), exchange)
             seconds.append(time.perf_counter() - began if (run, exchange) in self.warm else None)
             self.warm.add((run, exchange))
-        said, self.warnings[:] = list(self.warnings), []
-        return wire.pack(leaves, {"seconds": seconds, "faults": faults, "warnings": said})
+        new_warnings, self.warnings[:] = list(self.warnings), []
+        return wire.pack(leaves, {"seconds": seconds, "faults": faults, "warnings": new_warnings})
 
     def forget(self, run: int) -> None:
         self.runs.pop(run, None)
@@ -141,7 +145,7 @@ def _structure(skeletons: bytes) -> tuple[Any, Any]:
     return jax.tree.structure(common), jax.tree.structure(row)
 
 
-def _filled(structure: Any, leaves: list) -> Any:
+def _unflatten(structure: Any, leaves: list[Any]) -> Any:
     if structure.num_leaves != len(leaves):
         raise RuntimeError(
             f"{len(leaves)} arrays came for a tree of {structure.num_leaves}; a class registered with JAX as a tree must "
@@ -151,10 +155,10 @@ def _filled(structure: Any, leaves: list) -> Any:
 
 
 def main(descriptor: int) -> None:
-    """Serve the process at the other end of the connection until it says stop, or is gone."""
+    """Serve the process at the other end of the connection until it says stop, or has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     connection = Connection(descriptor)
-    os.register_at_fork(after_in_child=connection.close)  # a simulator's own child must not keep it open
+    os.register_at_fork(after_in_child=connection.close)  # a child of a simulator must not keep it open
     inbox: SimpleQueue[bytes] = SimpleQueue()
 
     def listen() -> None:
@@ -162,33 +166,33 @@ def main(descriptor: int) -> None:
             try:
                 inbox.put(connection.recv_bytes())
             except (EOFError, OSError):
-                os._exit(0)  # the main process is gone, so nobody wants what is being computed
+                os._exit(0)  # the main process has ended, so the current work is of no use
 
-    def answer(words: bytes) -> None:
+    def send(message: bytes) -> None:
         try:
-            connection.send_bytes(words)
+            connection.send_bytes(message)
         except OSError:  # as above
             os._exit(0)
 
-    class Told(Worker):
-        """Tells the main process how its clock stands."""
+    class ReportingWorker(Worker):
+        """Its timer is in the main process."""
 
-        def turn(self, *, held: bool) -> None:
-            answer(HELD if held else GOING)
+        def pause_timer(self, paused: bool) -> None:
+            send(PAUSED if paused else RUNNING)
 
     threading.Thread(target=listen, daemon=True).start()
-    worker = Told(json.loads(inbox.get()))
-    answer(worker.ready())
+    worker = ReportingWorker(json.loads(inbox.get()))
+    send(worker.ready())
     while True:
         match json.loads(inbox.get()):
             case ["learn", run]:
                 worker.learn(run, inbox.get())
             case ["work", run, exchange]:
-                worker.turn(held=False)
-                answer(worker.work(run, exchange, inbox.get(), inbox.get(), inbox.get()))
+                worker.pause_timer(False)
+                send(worker.work(run, exchange, inbox.get(), inbox.get(), inbox.get()))
             case ["forget", run]:
                 worker.forget(run)
-                answer(FORGOT)
+                send(FORGOT)
             case ["stop"]:
                 host.close_all()
                 os._exit(0)

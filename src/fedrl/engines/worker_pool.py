@@ -1,6 +1,6 @@
-"""The work of cohorts divided among workers, wherever they live; what a dead one left undone is done again.
+"""Divides the work of cohorts among workers, wherever they run; the work of a worker that died is done again.
 
-Work is a pure function of what is sent, so it does not matter who does it, or how often: the bytes are the same.
+Work is a pure function of what is sent, so any worker may do it, more than once: the bytes are the same.
 """
 
 import itertools
@@ -16,92 +16,94 @@ import numpy as np
 from fedrl.core.client import WorkResult
 from fedrl.core.round import WorkRequest
 from fedrl.engines import wire
-from fedrl.engines.collecting import Answers, collected, slots_asked
+from fedrl.engines.client_results import ClientResults, collecting_executor, present_slots
 from fedrl.engines.driver import ClientExecutor
-from fedrl.engines.fault_log import Tell
-from fedrl.engines.placement import settled
-from fedrl.engines.tasks import Task, WorkItem, code_of, tasks
+from fedrl.engines.fault_log import ReportFault
+from fedrl.engines.scheduling import reschedule
+from fedrl.engines.work_batches import WorkBatch, WorkItem, batch_packer, client_code
 from fedrl.environments.errors import EnvironmentFailed, TrainingDiverged
 from fedrl.faults import ClientFault, FaultCode, Faults
 from fedrl.types import Exchange
 
-KINDS = {kind.__name__: kind for kind in (EnvironmentFailed, TrainingDiverged)}
-MOST_DEATHS = 3  # of workers, in a row, at the work of one client
+ERROR_TYPES = {error.__name__: error for error in (EnvironmentFailed, TrainingDiverged)}
+MOST_DEATHS = 3  # of workers at the work of one client, before it is a fault
 
 _runs = itertools.count()
 
-
-Came = tuple[list | ClientFault, float | None]  # a item's arrays, or how its client failed; the seconds it took
+ItemResult = tuple[list[Any] | ClientFault, float | None]  # the arrays of a work item, or its fault; seconds it took
 
 
 class WorkerPool(Protocol):
-    """Where workers live. They are numbered from zero; a number stays, whoever holds it."""
+    """Workers, numbered from zero. A worker that replaces another has its number."""
 
     count: int
     lock: threading.Lock
 
-    def submit(self, worker: int, task: Task) -> None:
-        """Give an idle worker something to do."""
+    def submit(self, worker: int, batch: WorkBatch) -> None:
+        """Give work to an idle worker."""
         ...
 
     def wait(self, deadline: float | None) -> Sequence[tuple[int, bytes | np.ndarray | FaultCode]]:
-        """Block until somebody is done: (worker, its answer), or (worker, DIED or LATE). Whoever holds that number then is
-        new. LATE is a worker whose task has taken more than `deadline` seconds, or that cannot say how long it took.
+        """Block until some worker is done: (worker, its result), or (worker, DIED or LATE) if it has been replaced.
+
+        LATE: its work has taken more than `deadline` seconds, or it does not respond.
         """
         ...
 
     def abandon(self) -> None:
-        """Cancel all work in progress: its answers must not be heard by whoever asks next."""
+        """Cancel all work in progress; the next run must not receive its results."""
         ...
 
     def forget(self, run: int) -> None: ...
 
 
-def worker_pool(pool: WorkerPool, exchanges: tuple[Exchange, ...], faults: Faults, tell: Tell) -> ClientExecutor:
-    """The executor of one run on `pool`; several runs may share it."""
+def worker_pool(
+    pool: WorkerPool, exchanges: tuple[Exchange, ...], faults: Faults, report_fault: ReportFault
+) -> ClientExecutor:
+    """The executor of one run on `pool`; several runs may share the pool."""
     work = _PooledRun(pool, exchanges, faults)
-    return ClientExecutor(collected(work.perform, faults, tell), work.close)
+    return ClientExecutor(collecting_executor(work.perform, faults, report_fault), work.close)
 
 
 class _PooledRun:
-    """What one run knows of its work on a pool: its number and code there, and where which client's work is quick."""
+    """One run on a pool: its number and code, how long each client's work takes, and which worker does it."""
 
     def __init__(self, pool: WorkerPool, exchanges: tuple[Exchange, ...], faults: Faults):
         self.pool, self.faults = pool, faults
-        self.run, self.code = next(_runs), code_of(exchanges)
-        self.seconds: dict[tuple[str, int], float] = {}  # what a client's work took last time
-        self.places: dict[str, tuple[list[WorkItem], list[list[int]]]] = {}  # exchange -> its last items, and where
+        self.run, self.code = next(_runs), client_code(exchanges)
+        self.seconds: dict[tuple[str, int], float] = {}  # (exchange, client) -> what its work took last time
+        self.places: dict[str, tuple[list[WorkItem], list[list[int]]]] = {}  # exchange -> its last schedule
         self.warned = False
 
-    def perform(self, exchange: Exchange, requests: Sequence[WorkRequest], expected: WorkResult) -> list[Answers]:
+    def perform(self, exchange: Exchange, requests: Sequence[WorkRequest], expected: WorkResult) -> list[ClientResults]:
         ids = [np.asarray(request.cohort.ids).tolist() for request in requests]
         items = [
             WorkItem(seed, slot, ids[seed][slot])
             for seed, request in enumerate(requests)
-            for slot in slots_asked(request)
+            for slot in present_slots(request)
         ]
-        given = [tasks(self.run, self.code, exchange, request) for request in requests]
-        queues = [[items[i] for i in mine] for mine in self._placed(exchange.name, items)]
+        packers = [batch_packer(self.run, self.code, exchange, request) for request in requests]
+        queues = [[items[i] for i in mine] for mine in self._schedule(exchange.name, items)]
         with self.pool.lock:
-            done = _carry_out(self.pool, given, queues, exchange.name, self.faults, self._warn)
+            done = _do_all(self.pool, packers, queues, exchange.name, self.faults, self._warn)
         structure = jax.tree.structure(expected)
-        answers: list[Answers] = [{} for _ in requests]
-        for item, (came, took) in done.items():
-            if took is not None:
-                self.seconds[exchange.name, item.client] = took
-            answers[item.seed][item.slot] = came if isinstance(came, ClientFault) else _tree(structure, came)
-        return answers
+        results: list[ClientResults] = [{} for _ in requests]
+        for item, (result, seconds) in done.items():
+            if seconds is not None:
+                self.seconds[exchange.name, item.client] = seconds
+            results[item.seed][item.slot] = result if isinstance(result, ClientFault) else _tree(structure, result)
+        return results
 
-    def _placed(self, exchange: str, items: list[WorkItem]) -> list[list[int]]:
+    def _schedule(self, exchange: str, items: list[WorkItem]) -> list[list[int]]:
         """Which worker does which items."""
-        expected = {i: self.seconds.get((exchange, item.client), 1.0) for i, item in enumerate(items)}
+        seconds = {i: self.seconds.get((exchange, item.client), 1.0) for i, item in enumerate(items)}
         items_before, before = self.places.get(exchange, ([], []))
-        places = settled(before if items_before == items else [], range(len(items)), expected, self.pool.count)
+        places = reschedule(before if items_before == items else [], range(len(items)), seconds, self.pool.count)
         self.places[exchange] = items, places
         return places
 
     def _warn(self, text: str) -> None:
-        """Every worker warns once, and so does the run."""
+        """Every worker warns once; the run passes on one warning."""
         if not self.warned:
             warnings.warn(text, stacklevel=2)
         self.warned = True
@@ -111,73 +113,73 @@ class _PooledRun:
             self.pool.forget(self.run)
 
 
-def _tree(structure: Any, leaves: list) -> Any:
-    """The answer as a tree; a list, which fits nothing, if it has another number of arrays."""
+def _tree(structure: Any, leaves: list[Any]) -> Any:
+    """The result as a tree; with another number of arrays, the list itself, which `collect` reports as a fault."""
     return jax.tree.unflatten(structure, leaves) if structure.num_leaves == len(leaves) else leaves
 
 
-def _carry_out(
+def _do_all(
     pool: WorkerPool,
-    given: list[Callable[[list[WorkItem]], Task]],
+    packers: list[Callable[[list[WorkItem]], WorkBatch]],  # by seed
     places: list[list[WorkItem]],
     exchange: str,
     faults: Faults,
     warn: Callable[[str], None],
-) -> dict[WorkItem, Came]:
-    """What each item came to. Workers that have done all of theirs take from the longest queue.
+) -> dict[WorkItem, ItemResult]:
+    """The result of each item. Workers whose queue is empty take from the longest one.
 
-    After a death its items are given out one by one, to find who is to blame; with a deadline, all are from the start.
+    The items of a worker that died are sent one by one, to find the client at fault; with a deadline, all items are.
     """
-    done: dict[WorkItem, Came] = {}
+    done: dict[WorkItem, ItemResult] = {}
     deaths: Counter[WorkItem] = Counter()
     working: dict[int, list[WorkItem]] = {}
-    alone = faults.deadline is not None
-    queues = [deque([[item] for item in sorted(mine)] if alone else _by_seed(mine)) for mine in places]
-    waiting: deque[list[WorkItem]] = deque()
+    one_by_one = faults.deadline is not None
+    queues = [deque([[item] for item in sorted(mine)] if one_by_one else _by_seed(mine)) for mine in places]
+    again: deque[list[WorkItem]] = deque()
 
-    def give_out() -> None:
+    def submit_all() -> None:
         for worker, mine in enumerate(queues):
-            if worker not in working and (queue := mine or waiting or max(queues, key=len)):
+            if worker not in working and (queue := mine or again or max(queues, key=len)):
                 items = working[worker] = queue.popleft()
-                pool.submit(worker, given[items[0].seed](items))
+                pool.submit(worker, packers[items[0].seed](items))
 
     try:
-        give_out()
+        submit_all()
         while working:
-            for worker, answer in pool.wait(faults.deadline):
+            for worker, result in pool.wait(faults.deadline):
                 items = working.pop(worker)
-                if answer is FaultCode.LATE:
+                if result is FaultCode.LATE:
                     done |= {item: (_late(item, exchange, faults.deadline), None) for item in items}
-                elif answer is FaultCode.DIED:
+                elif result is FaultCode.DIED:
                     deaths.update(items)
-                    lost = [item for item in items if deaths[item] >= MOST_DEATHS]
-                    done |= {item: (_died(item), None) for item in lost}
-                    waiting += [[item] for item in items if item not in lost]
+                    fatal = [item for item in items if deaths[item] >= MOST_DEATHS]
+                    done |= {item: (_died(item), None) for item in fatal}
+                    again += [[item] for item in items if item not in fatal]
                 else:
-                    done |= _read(items, answer, warn)
-            give_out()
+                    done |= _unpack(items, result, warn)
+            submit_all()
     except BaseException:
         pool.abandon()
         raise
     return done
 
 
-def _read(items: list[WorkItem], answer: Any, warn: Callable[[str], None]) -> dict[WorkItem, Came]:
-    leaves, note = wire.unpack(answer)
+def _unpack(items: list[WorkItem], packed: Any, warn: Callable[[str], None]) -> dict[WorkItem, ItemResult]:
+    leaves, note = wire.unpack(packed)
     if "error" in note:
         raise RuntimeError(note["error"])
     for text in note["warnings"]:
         warn(text)
     faults, seconds = note["faults"], note["seconds"]
     size = len(leaves) // max(1, len(items) - len(faults))
-    read: dict[WorkItem, Came] = {}
+    results: dict[WorkItem, ItemResult] = {}
     for i, item in enumerate(items):
         if report := faults.get(str(i)):
-            kind = KINDS.get(report.get("kind", ""), RuntimeError)
-            read[item] = ClientFault(FaultCode.RAISED, kind(report["error"])), None
+            error_type = ERROR_TYPES.get(report.get("kind", ""), RuntimeError)
+            results[item] = ClientFault(FaultCode.RAISED, error_type(report["error"])), None
         else:
-            read[item], leaves = (leaves[:size], seconds[i]), leaves[size:]
-    return read
+            results[item], leaves = (leaves[:size], seconds[i]), leaves[size:]
+    return results
 
 
 def _late(item: WorkItem, exchange: str, deadline: float | None) -> ClientFault:

@@ -1,6 +1,6 @@
-"""What the server and an organisation say to each other over Flower: named arrays and a few words. Nothing is pickled.
+"""Messages between the server and an organisation over Flower: named arrays and some text. Nothing is pickled.
 
-A leaf of a tree travels under its path, with its dtype and shape, as the bytes that `wire.py` makes of it.
+A leaf of a tree is sent under its path, with its dtype and shape, as bytes of `wire.py`.
 """
 
 from importlib.metadata import version
@@ -11,10 +11,11 @@ import jax.numpy as jnp
 from flwr.app import Array, ArrayRecord
 
 from fedrl.engines import wire
-from fedrl.engines.worker import NUMBERS
+from fedrl.engines.worker import NUMERIC_SETTINGS
 from fedrl.trees import Tree
+from fedrl.types.exchange import Send
 
-FORMAT = "fedrl.wire"  # what Flower is told the bytes of an array are
+FORMAT = "fedrl.wire"  # the format of an array's bytes, as Flower records it
 PACKAGES = ("fedrl", "jax", "jaxlib", "numpy")
 
 
@@ -23,17 +24,20 @@ def arrays(leaves: dict[str, Any]) -> dict[str, Array]:
     return {name: _array(leaf) for name, leaf in leaves.items()}
 
 
-def tree(came: ArrayRecord, name: str, like: Tree, *, partly: bool = False) -> Tree:
-    """The tree `name` as it came; shapes and dtypes must be those of `like`. Partly: what did not come is taken from it."""
-    found = {}
-    for path, mine in named(name, like).items():
-        if path in came:
-            found[path] = _same_kind(path, _leaf(path, came[path]), mine)
+def tree(record: ArrayRecord, name: str, like: Tree, *, partly: bool = False) -> Tree:
+    """The tree `name` of a record; shapes and dtypes must be those of `like`.
+
+    With partly=True, missing leaves are filled from `like`.
+    """
+    leaves = {}
+    for path, default in named(name, like).items():
+        if path in record:
+            leaves[path] = _check_kind(path, _leaf(path, record[path]), default)
         elif partly:
-            found[path] = mine
+            leaves[path] = default
         else:
-            raise ValueError(f"no array {path} came; install the same fedrl on both sides")
-    return jax.tree.unflatten(jax.tree.structure(like), list(found.values()))
+            raise ValueError(f"array {path} is missing; install the same fedrl on both sides")
+    return jax.tree.unflatten(jax.tree.structure(like), list(leaves.values()))
 
 
 def named(name: str, tree: Tree) -> dict[str, Any]:
@@ -54,7 +58,7 @@ def _leaf(path: str, array: Array) -> Any:
     return leaf
 
 
-def _same_kind(path: str, leaf: Any, like: Any) -> Any:
+def _check_kind(path: str, leaf: Any, like: Any) -> Any:
     if leaf.shape != like.shape or leaf.dtype != like.dtype:
         raise ValueError(
             f"array {path} came as {leaf.dtype}{list(leaf.shape)}, expected {like.dtype}{list(like.shape)}; "
@@ -63,8 +67,8 @@ def _same_kind(path: str, leaf: Any, like: Any) -> Any:
     return leaf
 
 
-def looked_at(send: Any, server: Tree) -> dict[str, Any]:
-    """The leaves of the server that `send` (a client's message) depends on; nobody is told the others."""
+def needed_leaves(send: Send, server: Tree) -> dict[str, Any]:
+    """The leaves of the server that `send` (a client's message) depends on; the others are not sent."""
     jaxpr = jax.make_jaxpr(send)(server, jnp.int32(0)).jaxpr
     used = {id(variable) for equation in jaxpr.eqns for variable in equation.invars} | {id(v) for v in jaxpr.outvars}
     leaves = named("server", server).items()
@@ -72,19 +76,21 @@ def looked_at(send: Any, server: Tree) -> dict[str, Any]:
 
 
 def clients_of(text: Any) -> list[range]:
-    """Whose work a node does, as its owner wrote it: "0-9", or "0-4,7,12-19"."""
+    """The clients of a node, as its owner configured them: "0-9", or "0-4,7,12-19"."""
     try:
         parts = [part.split("-") for part in str(text).replace(" ", "").split(",")]
-        found = [range(int(part[0]), int(part[-1]) + 1) for part in parts]
-        if all(len(part) <= 2 and of for part, of in zip(parts, found, strict=True)):
-            return found
+        ranges = [range(int(part[0]), int(part[-1]) + 1) for part in parts]
+        if all(len(part) <= 2 and of for part, of in zip(parts, ranges, strict=True)):
+            return ranges
     except ValueError:
         pass
     raise ValueError(
-        f"clients={text!r} does not say whose work this node does; start it with --node-config 'clients=\"0-9\"'"
+        f"clients={text!r} does not say which clients this node has; start it with --node-config 'clients=\"0-9\"'"
     )
 
 
 def about() -> dict[str, str]:
-    """What must be the same wherever a run is played: versions, and JAX's settings that decide numbers."""
-    return {name: version(name) for name in PACKAGES} | {name: str(jax.config.values[name]) for name in NUMBERS}
+    """What must be the same on all machines of a run: versions, and the settings of JAX that decide numbers."""
+    return {name: version(name) for name in PACKAGES} | {
+        name: str(jax.config.values[name]) for name in NUMERIC_SETTINGS
+    }

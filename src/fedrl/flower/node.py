@@ -1,14 +1,14 @@
 """An organisation's side of the engine `flower`: the work of its own clients, rebuilt from a recipe's name and settings.
 
-Flower starts this anew for every message. What comes is arrays and words, never code; what the worlds are like is known
-here from the recipe, and only the clients' memories come and go with the message.
+Flower starts this module anew for every message. Messages hold arrays and text, never code; the parameters of the
+environments are known here from the recipe, and only the clients' memories travel with the message.
 """
 
 import json
 import logging
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -21,7 +21,7 @@ from fedrl.engines.client_work import ClientWork, client_work
 from fedrl.evaluation import default_evaluation
 from fedrl.experiments import find, orders
 from fedrl.flower import messages
-from fedrl.flower.faults import said, told
+from fedrl.flower.faults import error_text, fault_record
 from fedrl.flower.messages import arrays, clients_of, named, tree
 from fedrl.keys import Key, of_seed
 from fedrl.rollouts import host
@@ -33,7 +33,7 @@ app = ClientApp()
 
 @app.query()
 def introduce(message: Message, context: Context) -> Message:
-    """Whose work is done here, and with what."""
+    """The clients of this node, and its versions."""
     clients = str(context.node_config.get("clients", ""))
     words = ConfigRecord({"clients": clients, "about": json.dumps(messages.about())})
     return Message(RecordDict({"node": words}), reply_to=message)
@@ -41,53 +41,47 @@ def introduce(message: Message, context: Context) -> Message:
 
 @app.train()
 def work(message: Message, context: Context) -> Message:
-    """Some clients' part in one exchange. A fault is told in a sentence; its traceback stays in this node's log.
-
-    A "fault" is of all of them: nothing could be done.
-    """
+    """Some clients' part in one exchange. A fault is reported in one sentence; its traceback stays in this node's log."""
     try:
-        content = answer(message.content, dict(context.node_config))
+        content = reply(message.content, dict(context.node_config))
     except Exception as error:
         logging.getLogger("flwr").exception("the work could not be done")
-        content = RecordDict({"fault": ConfigRecord({"error": said(error), "kind": type(error).__name__})})
+        content = RecordDict({"fault": ConfigRecord({"error": error_text(error), "kind": type(error).__name__})})
     finally:
         host.close_all()
     return Message(content, reply_to=message)
 
 
-def answer(asked: RecordDict, node: dict[str, Any]) -> RecordDict:
-    """The stack of uploads, memories and environment steps of the clients asked for, as named arrays.
-
-    "faults" are the slots of those whose work failed, and why; they are not in the stack.
-    """
-    words, came = asked.config_records["asked"], asked.array_records["arrays"]
+def reply(request: RecordDict, node: dict[str, Any]) -> RecordDict:
+    """The stack of the clients' results as named arrays; "faults" has the slots and errors of clients without a result."""
+    words, record = request.config_records["asked"], request.array_records["arrays"]
     recipe = str(words["recipe"])
     if node.get("recipe", recipe) != recipe:
         raise ValueError(f"this node takes part in {node['recipe']}, not in {recipe}; ask its owner")
-    part = rebuilt(recipe, *(str(words[name]) for name in ("settings", "arm", "exchange")))
-    slots = [int(slot) for slot in words["slots"]]  # type: ignore[union-attr]
+    part = rebuild(recipe, *(str(words[name]) for name in ("settings", "arm", "exchange")))
+    slots = [int(slot) for slot in cast(list[int], words["slots"])]
 
-    seed = tree(came, "seed", of_seed(0))
-    server = tree(came, "server", part.create(seed), partly=True)
-    cohort = tree(came, "cohort", jax.eval_shape(part.choose, server, seed))
+    seed = tree(record, "seed", of_seed(0))
+    server = tree(record, "server", part.create(seed), partly=True)
+    cohort = tree(record, "cohort", jax.eval_shape(part.choose, server, seed))
     _refuse_others(np.asarray(cohort.ids)[slots].tolist(), node)
     rows = part.rows(part.enrol(seed), cohort.ids)
-    memory = tree(came, "memory", jax.tree.map(lambda x: x[np.array(slots)], rows.memory))
-    server, cohort, memory, key = jax.device_put((server, cohort, memory, tree(came, "key", seed)))
-    done, faults = [], list[tuple[int, Exception]]()
+    memory = tree(record, "memory", jax.tree.map(lambda x: x[np.array(slots)], rows.memory))
+    server, cohort, memory, key = jax.device_put((server, cohort, memory, tree(record, "key", seed)))
+    results, faults = [], list[tuple[int, Exception]]()
     for i, slot in enumerate(slots):
         client = row(rows, slot)._replace(memory=row(memory, i))
         try:
-            done.append(jax.block_until_ready(part.work(server, client, cohort, np.int32(slot), key)))
+            results.append(jax.block_until_ready(part.work(server, client, cohort, np.int32(slot), key)))
         except Exception as error:
             logging.getLogger("flwr").exception("client %d: the work could not be done", int(client.id))
             faults.append((slot, error))
-    records: dict[str, Any] = {"answer": ArrayRecord(arrays(named("done", stacked(done))))} if done else {}
-    return RecordDict(records | ({"faults": told(faults)} if faults else {}))
+    records: dict[str, Any] = {"answer": ArrayRecord(arrays(named("done", stacked(results))))} if results else {}
+    return RecordDict(records | ({"faults": fault_record(faults)} if faults else {}))
 
 
 class Part(NamedTuple):
-    """What a client needs for its part in an exchange."""
+    """What a node needs for its clients' part in an exchange."""
 
     create: Callable[[Key], Server]
     enrol: Callable[[Key], Clients]
@@ -97,27 +91,27 @@ class Part(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def rebuilt(recipe: str, settings: str, arm: str, exchange: str) -> Part:
-    """The part of a recipe's arm in an exchange, made here of what is installed here."""
+def rebuild(recipe: str, settings: str, arm: str, exchange: str) -> Part:
+    """One exchange of a recipe's arm, built from the code that is installed here."""
     cache.enable()
     order = orders.order(recipe, overrides=json.loads(settings))
     built = find.recipe(recipe).build(order.config)[arm]
-    where, shared = built.federation, built.federation.shared()
-    algorithm = built.method(where)
-    look = (built.evaluation or default_evaluation(where))(algorithm, where)
-    (one,) = (e for e in (*algorithm.opening, *algorithm.exchanges, look) if e.name == exchange)
+    federation, shared = built.federation, built.federation.shared()
+    algorithm = built.method(federation)
+    evaluation = (built.evaluation or default_evaluation(federation))(algorithm, federation)
+    (one,) = (e for e in (*algorithm.opening, *algorithm.exchanges, evaluation) if e.name == exchange)
     return Part(
         create=jax.jit(algorithm.init),
-        enrol=jax.jit(lambda key: where.enrol(shared, key, algorithm)),
-        rows=jax.jit(lambda clients, ids: where.rows(shared, clients, ids)),
+        enrol=jax.jit(lambda key: federation.enrol(shared, key, algorithm)),
+        rows=jax.jit(lambda clients, ids: federation.rows(shared, clients, ids)),
         choose=one.choose,
         work=client_work(one),
     )
 
 
 def _refuse_others(ids: list[int], node: dict[str, Any]) -> None:
-    mine = clients_of(node.get("clients", ""))
-    if others := [client for client in ids if not any(client in of for of in mine)]:
+    ranges = clients_of(node.get("clients", ""))
+    if others := [client for client in ids if not any(client in one for one in ranges)]:
         raise ValueError(
             f"this node does the work of clients {node['clients']}, not of client {others[0]}; ask its owner"
         )

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.cache_folder import cache_folder
-from fedrl.core.round import averaged
+from fedrl.core.round import weighted_means
 from fedrl.engines.processes import processes
 from fedrl.experiments.recipe import Arm, RecipeError
 from fedrl.federations.federation import Federation, Method
@@ -131,7 +131,7 @@ def _by_client(method: Method) -> Method:
 
     def report(metrics: Metrics, cohort: Cohort) -> Metrics:
         own = jnp.stack([metrics["own_success"], metrics["own_score"]], axis=-1)
-        return averaged(metrics, cohort) | {"clients_by_seed": cohort.ids, "locals_by_seed": own}
+        return weighted_means(metrics, cohort) | {"clients_by_seed": cohort.ids, "locals_by_seed": own}
 
     def build(federation: Federation) -> Algorithm:
         algorithm = method(federation)

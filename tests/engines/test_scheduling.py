@@ -1,4 +1,4 @@
-"""Longest work first: everybody is placed once, and the last worker is done within 4/3 of the shortest possible time."""
+"""Longest work first: every client is placed once, and the makespan is within 4/3 of the shortest possible."""
 
 import itertools
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrl.engines.placement import longest, longest_first, settled
+from fedrl.engines.scheduling import longest_first, makespan, reschedule
 
 
 @settings(deadline=None, max_examples=60)
@@ -20,7 +20,7 @@ def test_at_most_four_thirds(seconds, workers):
         max(sum(work[i] for i in work if where[i] == worker) for worker in range(workers))
         for where in itertools.product(range(workers), repeat=len(work))
     )
-    assert longest(places, work) <= (4 / 3 - 1 / (3 * workers)) * best + 1e-9
+    assert makespan(places, work) <= (4 / 3 - 1 / (3 * workers)) * best + 1e-9
 
 
 def test_untimed_clients_are_spread_evenly():
@@ -31,9 +31,9 @@ def test_untimed_clients_are_spread_evenly():
 def test_moving_must_be_worth_it(slow, moves):
     """Two and two; with one client three times as slow its neighbour had better move."""
     before = [[0, 1], [2, 3]]
-    after = settled(before, range(4), {0: slow, 1: 1.0, 2: 1.0, 3: 1.0}, 2)
+    after = reschedule(before, range(4), {0: slow, 1: 1.0, 2: 1.0, 3: 1.0}, 2)
     assert (after != before) == moves
 
 
 def test_another_cohort_is_placed_anew():
-    assert settled([[0, 1], [2]], range(2), {}, 2) == [[0], [1]]
+    assert reschedule([[0, 1], [2]], range(2), {}, 2) == [[0], [1]]
