@@ -95,7 +95,7 @@ def refused(fedrl, cwd: Path, *arguments: object) -> str:
         (["run", "missing.toml"], "cannot read missing.toml (No such file or directory)"),
         (["run", "--resume", *TINY], "no unfinished run of quickstart with these settings under runs/; pass --out"),
         (["verify", "missing"], "cannot read missing"),
-        (["plot", "missing"], "missing is no run's folder"),
+        (["plot", "missing"], "missing is not the folder of a run"),
         (["compare"], "missing argument"),
     ],
 )

@@ -68,13 +68,13 @@ def damage(folder: Path, what: str) -> None:
     [
         (
             "checkpoint gone",
-            "holds a finished policy but no whole checkpoint to go on from; put its checkpoint folder back",
+            "holds a finished policy but no whole checkpoint to continue from; restore its checkpoint folder",
         ),
-        ("checkpoint a file", "checkpoint is a file, wanted a folder; move it away or give another out"),
-        ("log.jsonl gone", "log.jsonl is missing, and the checkpoint goes on from round 2; put the whole log back"),
-        ("log.jsonl empty", "log.jsonl is empty, and the checkpoint goes on from round 2; put the whole log back"),
-        ("log.jsonl a folder", "log.jsonl is a folder, wanted a run's file; move it away or give another out"),
-        ("policy.safetensors a folder", "policy.safetensors is a folder, wanted a run's file"),
+        ("checkpoint a file", "checkpoint is a file, expected a folder; move it away or give another out"),
+        ("log.jsonl gone", "log.jsonl is missing, and the checkpoint continues from round 2; restore the whole log"),
+        ("log.jsonl empty", "log.jsonl is empty, and the checkpoint continues from round 2; restore the whole log"),
+        ("log.jsonl a folder", "log.jsonl is a folder, expected a file of the run; move it away or give another out"),
+        ("policy.safetensors a folder", "policy.safetensors is a folder, expected a file of the run"),
     ],
 )
 def test_lost_files_stop_a_run_before_anything_is_overwritten(again, what, said):
@@ -86,8 +86,8 @@ def test_lost_files_stop_a_run_before_anything_is_overwritten(again, what, said)
     ("row", "said"),
     [
         (b"{}", "log.jsonl, line 3: expected one JSON object, a round's row, got b'{}"),
-        (b'{"round": 1}', "log.jsonl ends with round 1, and the checkpoint goes on from round 2"),
-        (b'{"round": 2}', "log.jsonl: the row of round 2 has seconds None, wanted a number; put the whole log back"),
+        (b'{"round": 1}', "log.jsonl ends with round 1, and the checkpoint continues from round 2"),
+        (b'{"round": 2}', "log.jsonl: the row of round 2 has seconds None, expected a number; restore the whole log"),
     ],
 )
 def test_a_last_row_that_is_none(again, row, said):

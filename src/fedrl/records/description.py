@@ -152,7 +152,7 @@ def _is_long(content: Description) -> bool:
     return isinstance(content, dict) and len(json.dumps(content)) > 10 * LONG
 
 
-def _short(content: list | dict) -> Description:
+def _short(content: list[Description] | dict[str, Description]) -> Description:
     if isinstance(content, list):
         content = ["None" if item is None else item for item in content]
     text = json.dumps(content, sort_keys=True)
