@@ -128,7 +128,7 @@ def test_a_finished_run_that_went_on_and_was_interrupted(again):
         train(again, rounds=900, callback=stop)
     assert log.read(again / "log.jsonl")[-1]["round"] >= 4
     with pytest.warns(
-        UserWarning, match=r"holds the policy of round 2; the run went on to round \d+ and was interrupted"
+        UserWarning, match=r"holds the policy of round 2; the run continued to round \d+ and was interrupted"
     ):
         found = fedrl.load(again)
     assert found.rows == before.rows
@@ -148,7 +148,9 @@ def test_recipes_are_loaded_arm_by_arm(begun, tmp_path):
     place = tmp_path / "recipe"
     with claim(place, {"recipe": "quickstart", "seed": 0}, resume=False) as claimed:
         shutil.copytree(begun, place / "arms" / "one")
-        with pytest.raises(ValueError, match="holds an unfinished run of a recipe; go on with .*, or load .*arms/one$"):
+        with pytest.raises(
+            ValueError, match="holds an unfinished run of a recipe; continue with .*, or load .*arms/one$"
+        ):
             fedrl.load(place)
         claimed.mark_finished()
     assert fedrl.load(place).rows[-1]["round"] == 2

@@ -229,9 +229,7 @@ def test_what_an_id_of_gymnasium_stands_for(monkeypatch):
     assert own["it"]["copy_of"]["make_env"]["entry_point"]["code"].startswith("python 3.")
     assert own == registered(Other, g=9.0)
     monkeypatch.setattr(Other, "step", lambda self, action: None)
-    assert list(differences(own, registered(Other, g=9.0))) == [
-        "the code of it.copy_of.make_env.entry_point differs"
-    ]
+    assert list(differences(own, registered(Other, g=9.0))) == ["the code of it.copy_of.make_env.entry_point differs"]
     gym.registry.pop("My-v0")
 
 
