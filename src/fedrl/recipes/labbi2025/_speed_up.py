@@ -48,7 +48,7 @@ PAPER_SETTINGS = {"clients": (2, 10, 50), "rounds": 2000, "eval_every": 5}
 
 
 class Ends(NamedTuple):
-    """Between which values a federation learns."""
+    """The values at the start and at the end of learning."""
 
     uniform: float
     best: float

@@ -1,4 +1,4 @@
-"""What Xie & Song 2025 say their figures show, decided on returns averaged over the last tenth of a run."""
+"""The claims of `xie2025` about its figures, decided on returns averaged over the last tenth of a run."""
 
 import itertools
 import math

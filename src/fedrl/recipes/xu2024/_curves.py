@@ -1,4 +1,4 @@
-"""How the recipes compare and draw arms: normalised average speed (NAS), seeds being shared between the arms."""
+"""Comparing and drawing arms: normalised average speed (NAS), with the same seeds in all arms."""
 
 from pathlib import Path
 from typing import Any

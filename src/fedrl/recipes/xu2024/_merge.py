@@ -1,4 +1,4 @@
-"""What the recipes on Merge share (Xu et al. 2024, Figs. 6d to 6f): SUMO, five agents, talk along the road.
+"""Shared by the recipes on Merge (`xu2024` Figs. 6d to 6f): SUMO, five agents that communicate along the road.
 
 The agents are slots in a row, each linked to the next, so mu_2 = 0.3820 as in the paper. tau = 15 as in Figure 6c. What the
 paper does not say is as on Figure Eight (`_figure_eight.py`).
