@@ -1,4 +1,4 @@
-"""A full round of 004's Mountain Cars at the paper's size, and the share of it that FedPOHCS's metrics take.
+"""A full round of `xie2025`'s Mountain Cars at the paper's size, and the share of it that FedPOHCS's metrics take.
 
     python benchmarks/mountain_cars_round.py [--rounds 12]
 

@@ -23,7 +23,7 @@ def test_recipes_are_listed_and_loaded():
 @pytest.mark.parametrize(
     ("missing", "recipe", "wanted"),
     [
-        ("mujoco", "control/hopper", "fedrl: this wants mujoco, which is not installed; pip install 'fedrl[mujoco]'"),
+        ("mujoco", "control/hopper", "fedrl: this needs mujoco, which is not installed; pip install 'fedrl[mujoco]'"),
         ("mujoco", "xie2025/fig3", "pip install 'fedrl[mujoco]'"),
         ("mujoco", "wang2024/fig1-halfcheetah", "pip install 'fedrl[mujoco]'"),
         ("torch", "fedagent/quickstart", "pip install 'fedrl[llm]'"),

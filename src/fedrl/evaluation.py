@@ -1,4 +1,4 @@
-"""Measurement is an exchange like any other; it leaves the server as it was."""
+"""Evaluation is an exchange like any other; it leaves the server unchanged."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -33,6 +33,8 @@ from fedrl.types import (
     Metrics,
     Mode,
     Policy,
+    Receive,
+    Server,
     Trajectory,
     stepwise,
 )
@@ -44,16 +46,16 @@ Evaluation = Callable[[Algorithm, Federation], Exchange]
 def exact_return(
     clients: BuildSelection = everyone(), *, start: Array | None = None, deterministic: bool = False
 ) -> Evaluation:
-    """J_c(pi) of each client by a linear solve, plain (not regularised) and discounted: Eq. (1) of 003, Eq. (3) of 000.
+    """J_c(pi) of each client by a linear solve, not regularised, discounted: `labbi2025` Eq. 1, `wang2024` Eq. 3.
 
-    `start` evaluates from another start distribution than the one trained from, `deterministic` the policy that always
-    takes its most likely action. A large population is measured on the clients that `clients` draws.
+    `start` replaces the start distribution; `deterministic` evaluates the policy that always takes its most likely action.
+    For a large population, `clients` selects those to evaluate.
     """
 
     rho = None if start is None else _distribution(start)
 
     def build(algorithm: Algorithm, federation: Federation) -> Exchange:
-        _want_mdps(federation, rho)
+        _check_mdps(federation, rho)
         gamma = federation.environment.gamma
         policy = _acting(algorithm, deterministic)
 
@@ -63,7 +65,7 @@ def exact_return(
             choice = policy.sample(theta, jnp.arange(env_params.start.shape[0]), None)
             return solvers.deterministic(policy.action(choice), policy.actions, env_params.reward.dtype)
 
-        def value(answer, client: Client, key) -> Array:
+        def value(answer: Tree, client: Client, key: Key) -> Array:
             pi = table(algorithm.theta_of(answer, client), client.env_params)
             return jnp.dot(client.env_params.start if rho is None else rho, solvers.value(client.env_params, pi, gamma))
 
@@ -76,7 +78,7 @@ def exact_return(
             local_steps=0,
             possible=lambda value, client: _possible(value, client, gamma),
         )
-        return evaluation_exchange(algorithm, local, _drawn(clients, algorithm, federation, local))
+        return evaluation_exchange(algorithm, local, _choose(clients, algorithm, federation, local))
 
     return build
 
@@ -87,32 +89,32 @@ def _distribution(start: Any) -> Any:
     known = np.asarray(rho)
     if known.ndim != 1 or not (abs(known.sum() - 1.0) < 1e-4 and (known >= 0).all()):
         raise ValueError(
-            f"start wants one probability for each state, summing to 1, got {known.tolist()!s:.60}; divide it by its sum"
+            f"start expects one probability per state, summing to 1, got {known.tolist()!s:.60}; divide it by its sum"
         )
     return rho
 
 
-def _want_mdps(federation: Federation, rho: Any) -> None:
+def _check_mdps(federation: Federation, rho: Any) -> None:
     env_params = jax.eval_shape(federation.example)
     if not isinstance(env_params, finite.MDP):
         raise ValueError(
-            f"exact_return solves finite MDPs, and the worlds of this federation are of the kind {type(env_params).__name__}; "
+            f"exact_return solves finite MDPs, but this federation's parameters are {type(env_params).__name__}; "
             "use evaluation=sampled_return()"
         )
     if rho is not None and rho.shape != env_params.start.shape:
         raise ValueError(
-            f"start has {len(rho)} states, the MDPs {env_params.start.shape[0]}; give one probability for each"
+            f"start has {len(rho)} states, the MDPs {env_params.start.shape[0]}; give one probability per state"
         )
 
 
 def _possible(value: Array, client: Client, gamma: float) -> Array:
-    """Whether |J| <= max |r| / (1 - gamma), with room for what the linear solve may be off by."""
+    """Whether |J| <= max |r| / (1 - gamma), with a margin for the error of the linear solve."""
     return jnp.abs(value) <= 1.01 * jnp.max(jnp.abs(client.env_params.reward)) / (1.0 - gamma) + 1e-6
 
 
-class _Look(NamedTuple):
+class _Local(NamedTuple):
     answer: Tree
-    returned: Array
+    mean_return: Array
 
 
 def _acting(algorithm: Algorithm, deterministic: bool) -> Policy:
@@ -129,12 +131,12 @@ def sampled_return(
     per_step: bool = False,
     deterministic: bool = False,
 ) -> Evaluation:
-    """Mean undiscounted return of `episodes` episodes of each client, acting as in training (Wang et al. 2024, Xie & Song
-    2025), or with `deterministic` by the most likely action: an argmax, the mean of a Gaussian.
+    """Mean undiscounted return of `episodes` episodes per client, acting as in training (`wang2024`, `xie2025`) or, with
+    `deterministic`, by the most likely action: an argmax, the mean of a Gaussian.
 
-    `horizon` cuts episodes; by default they go on to the environment's own limit. `per_step` divides by it: of a reward
-    that is a normalised speed this is the mean speed of the epoch, nothing being earned after a crash (paper 001). The
-    draws are the same in every round. Clients that meet in one world are all in it, each with its own parameters.
+    `horizon` truncates episodes; by default they run to the environment's own limit. `per_step` divides by it: if the reward
+    is a normalised speed, this is the mean speed of the epoch, with zero after a crash (`xu2024`). Random draws are the
+    same in every round. Clients of a shared environment all act in it, each with its own parameters.
     """
     at_least(1, episodes=episodes)
     if horizon is not None:
@@ -144,8 +146,8 @@ def sampled_return(
         environment = protocol.stepwise(federation.environment)
         most = horizon or environment.max_episode_steps or (MOST_STEPS if isinstance(environment, Host) else 0)
         if not most:
-            raise ValueError("this environment has no time limit; say how long to look: sampled_return(horizon=1000)")
-        touch = contact(
+            raise ValueError("this environment has no time limit; give one: sampled_return(horizon=1000)")
+        sampling = contact(
             environment,
             _acting(algorithm, deterministic),
             lambda local, client: algorithm.theta_of(local.answer, client),
@@ -155,53 +157,53 @@ def sampled_return(
         )
 
         def afresh(
-            local: _Look, clients: Client, shared_state: SharedState, key: Key
+            local: _Local, clients: Client, shared_state: SharedState, key: Key
         ) -> tuple[Trajectory, SharedState]:
-            """Epochs of their own: the world in which clients train stays as it is."""
+            """New epochs: the shared environment in which clients train stays unchanged."""
             first = jax.tree.map(lambda x: x[0], clients.env_params)
-            return touch.sample(local, clients, touch.init_shared_state(first, key), key)[0], shared_state
+            return sampling.sample(local, clients, sampling.init_shared_state(first, key), key)[0], shared_state
 
-        def returned(local: _Look, trajectory: Trajectory, client: Client, key: Key) -> tuple[Array, _Look]:
+        def estimate(local: _Local, trajectory: Trajectory, client: Client, key: Key) -> tuple[Array, _Local]:
             reward = trajectory.reward
-            if touch.shared_env:  # the world went on after its first epoch
+            if sampling.shared_env:  # the simulation continued after its first epoch
                 over = (trajectory.terminated | trajectory.truncated).astype(jnp.int32)
                 reward = jnp.where(jnp.cumsum(over, axis=1) - over == 0, reward, jnp.zeros_like(reward))
             earned = jnp.mean(jnp.sum(reward, axis=1))
             return earned / most if per_step else earned, local
 
         local = LocalUpdate(
-            start=lambda answer, client, key: _Look(answer, jnp.zeros(())),
-            sample=afresh if touch.shared_env else touch.sample,
-            estimate=returned,
-            apply=lambda local, returned, client: local._replace(returned=returned),
-            finish=lambda local, client: (local.returned, (), jnp.zeros((), jnp.int32)),
-            mode=Mode.of(compiled=isinstance(environment, Environment), shared_env=touch.shared_env),
+            start=lambda answer, client, key: _Local(answer, jnp.zeros(())),
+            sample=afresh if sampling.shared_env else sampling.sample,
+            estimate=estimate,
+            apply=lambda local, mean_return, client: local._replace(mean_return=mean_return),
+            finish=lambda local, client: (local.mean_return, (), jnp.zeros((), jnp.int32)),
+            mode=Mode.of(compiled=isinstance(environment, Environment), shared_env=sampling.shared_env),
         )
-        return evaluation_exchange(algorithm, local, _drawn(clients, algorithm, federation, local))
+        return evaluation_exchange(algorithm, local, _choose(clients, algorithm, federation, local))
 
     return build
 
 
-def _drawn(clients: BuildSelection, algorithm: Algorithm, federation: Federation, local: LocalUpdate) -> Choose:
+def _choose(clients: BuildSelection, algorithm: Algorithm, federation: Federation, local: LocalUpdate) -> Choose:
     return drawing(clients, federation, Learner(algorithm.policy, algorithm.init, local))
 
 
 def default_evaluation(federation: Federation) -> Evaluation:
-    """What is measured unless a user says otherwise: the exact return where worlds are finite MDPs, else a sampled one."""
+    """The exact return if environments are finite MDPs, else a sampled one."""
     env_params = jax.eval_shape(federation.example)
     return exact_return() if isinstance(env_params, finite.MDP) else sampled_return()
 
 
-def _returned(server: Any, returns: Array, cohort: Cohort, key: Key) -> tuple[Any, Metrics]:
+def _receive(server: Server, returns: Array, cohort: Cohort, key: Key) -> tuple[Server, Metrics]:
     return server, {"return": jnp.sum(cohort.weight * returns), "returns": returns}
 
 
 def evaluation_exchange(
-    algorithm: Algorithm, local: LocalUpdate, choose: Choose, receive: Callable = _returned
+    algorithm: Algorithm, local: LocalUpdate, choose: Choose, receive: Receive = _receive
 ) -> Exchange:
-    """The exchange in which clients look at what the server would answer; `receive` leaves the server as it was.
+    """The exchange in which clients evaluate the server's answer; `receive` must leave the server unchanged.
 
-    Returns move nothing, so a limit on the norm of uploads is not for them.
+    Returns change no parameters, so a limit on the norm of uploads does not apply to them.
     """
     return Exchange(
         name="measure",

@@ -1,4 +1,4 @@
-"""A finished run: what `fedrl.train` returns, and what `fedrl.load` brings back from its folder."""
+"""A finished run: returned by `fedrl.train`, or read from its folder by `fedrl.load`."""
 
 import warnings
 from pathlib import Path
@@ -16,13 +16,13 @@ from fedrl.records.rows import of_each
 from fedrl.records.run_toml import RunFolderError
 from fedrl.trees import Tree
 
-AGAIN = "call fedrl.train once more with what it was begun with, its rounds and this out, to finish it"
+FINISH = "to finish it, call fedrl.train again with the same arguments and this out"
 
 
 class Run(NamedTuple):
     rows: list[Row]  # the log
     theta: (
-        Tree  # the learnt parameters, with a leading seed axis; after `fedrl.load` by their names in the policy's file
+        Tree  # the learnt parameters, with a leading seed axis; after `fedrl.load`, by their names in the policy file
     )
     returns: np.ndarray  # [seeds, clients] at the end
     folder: Path | None
@@ -37,11 +37,11 @@ class Run(NamedTuple):
         observation_space: Any = None,
         action_space: Any = None,
     ) -> Act:
-        """What was learnt, as a function of NumPy observations: `action = run.policy()(observation)`, one or many.
+        """The learnt policy as a function of NumPy observations: `action = run.policy()(observation)`, one or many.
 
-        `client` None acts as a client does that was never in the federation. `seed` counts the run's seeds from 0.
-        A policy that is not `deterministic` draws its actions; noise that was held for several steps in training is held
-        for as many calls. `observation_space` and `action_space` are for a new client where clients' bounds differ.
+        `client=None` acts like a client that was not in the federation. `seed` counts the run's seeds from 0. With
+        `deterministic=False` actions are sampled; noise that training held for several steps is held for as many calls.
+        `observation_space` and `action_space` are for a new client, if clients' bounds differ.
         """
         return self.saved.policy(
             client, seed, deterministic, observation_space=observation_space, action_space=action_space
@@ -52,7 +52,7 @@ class Run(NamedTuple):
         return of_each(self.returns)
 
     def plot(self, path: str | Path | None = None) -> Path:
-        """Draw the learning curve; beside the log unless `path` says where."""
+        """Draw the learning curve to `path`, by default beside the log."""
         from fedrl.plots.curves import draw
 
         target = Path(path or (self.folder or Path(".")) / "figures" / "return.png")
@@ -62,37 +62,37 @@ class Run(NamedTuple):
 def load(folder: str | Path) -> Run:
     """The finished run in `folder`: that of `fedrl.train(out=…)`, of a recipe with one arm, or of one arm of several.
 
-    Where a finished run went on with more rounds and was interrupted, it is the one that was finished, with a warning.
+    If a finished run was continued with more rounds and interrupted, returns the finished one, with a warning.
     """
     place = _arm(Path(folder))
     policy = saved.read(place / "policy.safetensors")
     rounds = policy.header.get("rounds")  # files of earlier versions do not say
     try:
         with safe_open(place / "returns.safetensors", "np") as file:
-            returns, measured = file.get_tensor("returns"), (file.metadata() or {}).get("rounds")
+            returns, evaluated = file.get_tensor("returns"), (file.metadata() or {}).get("rounds")
         rows = log.read(place / "log.jsonl")
     except (OSError, SafetensorError) as error:
         raise RunFolderError(f"{place} is not a whole finished run ({error}); repeat it or use another copy") from None
     if not rows:
         raise RunFolderError(f"{place / 'log.jsonl'} is empty; repeat the run or use another copy")
-    if measured is not None and measured != str(rounds):
+    if evaluated is not None and evaluated != str(rounds):
         raise RunFolderError(
-            f"{place} holds the policy of round {rounds} and the returns of round {measured}, as it was interrupted; {AGAIN}"
+            f"{place} holds the policy of round {rounds} and the returns of round {evaluated}: it was interrupted; {FINISH}"
         )
     return Run(_up_to(rounds, rows, place), policy.tensors, returns, place, policy)
 
 
 def _up_to(rounds: int | None, rows: list[Row], place: Path) -> list[Row]:
-    """The rows of a policy learnt in so many rounds."""
+    """The rows up to the round of the policy."""
     last = rows[-1]["round"]
     if rounds is None or last == rounds:
         return rows
-    came = (
-        f"the run went on to round {last}" if last > rounds else f"the log ends with round {last}, as the run went back"
+    history = (
+        f"the run continued to round {last}" if last > rounds else f"the log ends at round {last}, as the run went back"
     )
     warnings.warn(
-        f"{place} holds the policy of round {rounds}; {came} and was interrupted, so its rows from round {rounds + 1} on "
-        f"are left out; {AGAIN}",
+        f"{place} holds the policy of round {rounds}; {history} and was interrupted, so its rows from round {rounds + 1} on "
+        f"are left out; {FINISH}",
         stacklevel=3,
     )
     return [row for row in rows if row["round"] <= rounds]
@@ -102,15 +102,15 @@ def _arm(folder: Path) -> Path:
     if (folder / "policy.safetensors").exists():
         return folder
     arms = sorted(place for place in folder.glob("arms/*") if place.is_dir())
-    done = [arm for arm in arms if (arm / "policy.safetensors").exists()]
-    names = ", ".join(str(arm) for arm in done)
+    finished = [arm for arm in arms if (arm / "policy.safetensors").exists()]
+    names = ", ".join(str(arm) for arm in finished)
     if arms and not RunFolder(folder).finished:
-        also = f", or load what is finished of it: {names}" if done else ""
+        also = f", or load a finished arm: {names}" if finished else ""
         raise RunFolderError(
-            f"{folder} holds an unfinished run of a recipe; go on with `fedrl run --resume --out {folder}`{also}"
+            f"{folder} holds an unfinished run of a recipe; continue with `fedrl run --resume --out {folder}`{also}"
         )
-    if len(arms) == len(done) == 1:
-        return done[0]
-    if done:
+    if len(arms) == len(finished) == 1:
+        return finished[0]
+    if finished:
         raise RunFolderError(f"{folder} holds {len(arms)} arms; load one of them: {names}")
     raise RunFolderError(f"{folder} has no policy.safetensors; a run writes it when it is finished")

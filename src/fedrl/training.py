@@ -89,8 +89,9 @@ def train(
                 for at in blocks:  # one assignment: an interrupt finds either the old checkpoint or the new one
                     if time.monotonic() - journal.saved_at >= checkpoint_seconds:
                         journal.save(at)
-                    for row in _newest(journal.rows[shown:]) if show else ():
-                        show(row, rounds)
+                    if show:
+                        for row in _newest(journal.rows[shown:]):
+                            show(row, rounds)
                     shown = len(journal.rows)
         finally:
             journal.save(at)

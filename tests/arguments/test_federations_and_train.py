@@ -146,7 +146,7 @@ WRONG: Mistakes = {
     ),
     "a start too short": (
         lambda: trained(method(), evaluation=exact_return(start=[0.5, 0.5, 0])),
-        "start has 3 states, the MDPs 4; give one probability for each",
+        "start has 3 states, the MDPs 4; give one probability per state",
     ),
     "exact poles": (
         lambda: trained(AVG(PPO()), Federation(cart_pole.environment(), POLES), evaluation=exact_return()),

@@ -14,12 +14,10 @@ from typing import NamedTuple
 import pytest
 
 from fedrl.cli import engines
-from fedrl.cli.compare import t_quantile
 from fedrl.cli.run import resume_command
 from fedrl.experiments import experiment, find, orders
 from fedrl.experiments.recipe import RecipeError
 from fedrl.experiments.settings import configure
-from fedrl.records.progress import Tracker, sparkline
 
 TINY = ("--set", "rounds=40", "--seeds", "2")  # --seeds 2 everywhere: one set of compiled programs serves all tests
 
@@ -95,7 +93,7 @@ def refused(fedrl, cwd: Path, *arguments: object) -> str:
         (["run", "missing.toml"], "cannot read missing.toml (No such file or directory)"),
         (["run", "--resume", *TINY], "no unfinished run of quickstart with these settings under runs/; pass --out"),
         (["verify", "missing"], "cannot read missing"),
-        (["plot", "missing"], "missing is no run's folder"),
+        (["plot", "missing"], "missing is not the folder of a run"),
         (["compare"], "missing argument"),
     ],
 )
@@ -232,20 +230,3 @@ def test_stopped_by_ctrl_c_and_resumed_it_ends_with_the_same_bytes(fedrl, enviro
     again = fedrl(*shlex.split(err.split(": ")[1])[1:], cwd=tmp_path)
     assert again.code == 0, again.err
     assert policies(run) == policies(home / "runs" / "quickstart")
-
-
-def test_progress_tells_speed_and_time_left():
-    now = iter(range(0, 1000, 10))
-    tracker = Tracker(["a", "b"], seeds=3, clock=lambda: next(now))
-    first = {"round": 1, "env_steps": 100, "return": 1.0}
-    assert tracker.news("b", first, 5).which == "2/2"
-    news = tracker.news("b", first | {"round": 3, "env_steps": 300, "return": 2.0}, 5)
-    took = 20  # the clock is asked twice for the first row and once for the second
-    assert (news.said, news.spark, news.at) == ("return 2.000", "▁█", "3/5")
-    assert (news.speed, news.left) == (f"{3 * 200 / took:.0f} steps/s", "0:20 left")
-    assert sparkline([float("nan"), 1.0, 1.0]) == " ▁▁"
-
-
-@pytest.mark.parametrize(("freedom", "quantile"), [(1, 12.7062), (2, 4.30265), (9, 2.26216), (1000, 1.96234)])
-def test_t_quantile_agrees_with_the_tables(freedom, quantile):
-    assert t_quantile(freedom) == pytest.approx(quantile, abs=1e-4)

@@ -20,3 +20,8 @@ def test_half_the_width_is_t_times_the_standard_error():
 def test_what_is_printed():
     assert interval(Final("run", "arm", 10.0, 2.5, 4)) == "7.500 to 12.500"
     assert interval(Final("run", "arm", 10.0, None, 1)) == "–"
+
+
+@pytest.mark.parametrize(("freedom", "quantile"), [(1, 12.7062), (2, 4.30265), (9, 2.26216), (1000, 1.96234)])
+def test_t_quantile_agrees_with_the_tables(freedom, quantile):
+    assert t_quantile(freedom) == pytest.approx(quantile, abs=1e-4)

@@ -106,7 +106,7 @@ def test_table3_claims_follow_the_numbers():
 
 @pytest.mark.parametrize("bad", [{"first": "one"}, {"spread": 1.5}, {"betas": (0.2, 1.0)}])
 def test_bad_settings_are_refused(bad):
-    with pytest.raises(RecipeError, match=r"choose|wanted"):
+    with pytest.raises(RecipeError, match=r"choose|expected"):
         fig1.CART_POLE.build(fig1.CartPole(**bad))
 
 

@@ -36,7 +36,7 @@ def played(tmp_path_factory):
 
 
 def test_every_measured_round_is_kept(played):
-    like = samples._kept(CONFIG, eight.federation(CONFIG), 2)
+    like = samples._like(CONFIG, eight.federation(CONFIG), 2)
     first, second = played.values()
     assert (
         [r for r, _ in snapshots.load(first.folder, like)]
@@ -49,9 +49,9 @@ def test_every_measured_round_is_kept(played):
 def test_what_is_kept_is_what_was_learnt(played):
     """The last kept parameters are the final policy, and seeds differ."""
     for outcome in played.values():
-        like = {"theta": samples._kept(CONFIG, eight.federation(CONFIG), 2)["theta"]}
+        like = {"theta": samples._like(CONFIG, eight.federation(CONFIG), 2)["theta"]}
         if outcome is played[table4.NAMES[0]]:
-            like = samples._kept(CONFIG, eight.federation(CONFIG), 2)
+            like = samples._like(CONFIG, eight.federation(CONFIG), 2)
         *_, (_, last) = snapshots.load(outcome.folder, like)
         policy = load_file(outcome.folder / "policy.safetensors")  # which also has the agents' own filters
         for name, leaf in named_leaves({"theta": last["theta"]}).items():
@@ -62,7 +62,7 @@ def test_what_is_kept_is_what_was_learnt(played):
 def test_the_norm_is_that_of_the_mean_gradient(played):
     """Against one plain gradient per agent and test, added up."""
     federation = eight.federation(CONFIG)
-    like = samples._kept(CONFIG, federation, 2)
+    like = samples._like(CONFIG, federation, 2)
     learner = eight.learner(CONFIG, remember=1)(federation.environment)
     rows = list(snapshots.load(played[table4.NAMES[0]].folder, like))
     theta = jax.tree.map(lambda x: x[1], rows[-1][1]["theta"])
@@ -84,7 +84,7 @@ def test_the_norm_is_that_of_the_mean_gradient(played):
 
 def test_samples_come_from_the_run_as_it_was(played):
     """Where the agents stood in the world: the first mini-batch begins at rest, later ones do not."""
-    like = samples._kept(CONFIG, eight.federation(CONFIG), 2)
+    like = samples._like(CONFIG, eight.federation(CONFIG), 2)
     speeds = [
         float(jnp.mean(row["seen"].obs[:, 0, 0, 1])) for _, row in snapshots.load(played[table4.NAMES[0]].folder, like)
     ]

@@ -106,11 +106,11 @@ def test_a_sidecar_of_another_round_does_not_count(two):
 def test_when_all_are_damaged_all_are_named(two):
     found, damaged = found_after(two, lambda folder: [os.truncate(file, 5) for file in folder.iterdir()])
     assert found is None
-    assert damaged == ["round-000002.json: cut short or altered", "round-000001.json: cut short or altered"]
+    assert damaged == ["round-000002.json: truncated or altered", "round-000001.json: truncated or altered"]
 
 
 def test_a_whole_checkpoint_of_another_program_is_an_error_not_damage(two):
-    with pytest.raises(ValueError, match=r"round-000002\.safetensors does not hold the tree asked for"):
+    with pytest.raises(ValueError, match=r"round-000002\.safetensors does not hold the expected tree"):
         checkpoint.newest(two, {"theta": jnp.zeros(3)})
 
 

@@ -68,13 +68,13 @@ def damage(folder: Path, what: str) -> None:
     [
         (
             "checkpoint gone",
-            "holds a finished policy but no whole checkpoint to go on from; put its checkpoint folder back",
+            "holds a finished policy but no whole checkpoint to continue from; restore its checkpoint folder",
         ),
-        ("checkpoint a file", "checkpoint is a file, wanted a folder; move it away or give another out"),
-        ("log.jsonl gone", "log.jsonl is missing, and the checkpoint goes on from round 2; put the whole log back"),
-        ("log.jsonl empty", "log.jsonl is empty, and the checkpoint goes on from round 2; put the whole log back"),
-        ("log.jsonl a folder", "log.jsonl is a folder, wanted a run's file; move it away or give another out"),
-        ("policy.safetensors a folder", "policy.safetensors is a folder, wanted a run's file"),
+        ("checkpoint a file", "checkpoint is a file, expected a folder; move it away or give another out"),
+        ("log.jsonl gone", "log.jsonl is missing, and the checkpoint continues from round 2; restore the whole log"),
+        ("log.jsonl empty", "log.jsonl is empty, and the checkpoint continues from round 2; restore the whole log"),
+        ("log.jsonl a folder", "log.jsonl is a folder, expected a file of the run; move it away or give another out"),
+        ("policy.safetensors a folder", "policy.safetensors is a folder, expected a file of the run"),
     ],
 )
 def test_lost_files_stop_a_run_before_anything_is_overwritten(again, what, said):
@@ -86,8 +86,8 @@ def test_lost_files_stop_a_run_before_anything_is_overwritten(again, what, said)
     ("row", "said"),
     [
         (b"{}", "log.jsonl, line 3: expected one JSON object, a round's row, got b'{}"),
-        (b'{"round": 1}', "log.jsonl ends with round 1, and the checkpoint goes on from round 2"),
-        (b'{"round": 2}', "log.jsonl: the row of round 2 has seconds None, wanted a number; put the whole log back"),
+        (b'{"round": 1}', "log.jsonl ends with round 1, and the checkpoint continues from round 2"),
+        (b'{"round": 2}', "log.jsonl: the row of round 2 has seconds None, expected a number; restore the whole log"),
     ],
 )
 def test_a_last_row_that_is_none(again, row, said):
@@ -128,7 +128,7 @@ def test_a_finished_run_that_went_on_and_was_interrupted(again):
         train(again, rounds=900, callback=stop)
     assert log.read(again / "log.jsonl")[-1]["round"] >= 4
     with pytest.warns(
-        UserWarning, match=r"holds the policy of round 2; the run went on to round \d+ and was interrupted"
+        UserWarning, match=r"holds the policy of round 2; the run continued to round \d+ and was interrupted"
     ):
         found = fedrl.load(again)
     assert found.rows == before.rows
@@ -148,7 +148,9 @@ def test_recipes_are_loaded_arm_by_arm(begun, tmp_path):
     place = tmp_path / "recipe"
     with claim(place, {"recipe": "quickstart", "seed": 0}, resume=False) as claimed:
         shutil.copytree(begun, place / "arms" / "one")
-        with pytest.raises(ValueError, match="holds an unfinished run of a recipe; go on with .*, or load .*arms/one$"):
+        with pytest.raises(
+            ValueError, match="holds an unfinished run of a recipe; continue with .*, or load .*arms/one$"
+        ):
             fedrl.load(place)
         claimed.mark_finished()
     assert fedrl.load(place).rows[-1]["round"] == 2

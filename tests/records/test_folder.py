@@ -56,7 +56,7 @@ def test_an_empty_folder_will_do_and_resume_starts_when_there_is_nothing(tmp_pat
 def test_the_same_run_goes_on_only_if_asked_to(tmp_path):
     claim(tmp_path / "a", CONFIG, resume=False).close()
     message = refused(tmp_path, tmp_path / "a", CONFIG, resume=False)
-    assert message.endswith("a holds this run, unfinished; pass --resume to go on, or another --out")
+    assert message.endswith("a holds this run, unfinished; pass --resume to continue, or another --out")
     before = (tmp_path / "a" / "run.toml").read_bytes()
     with claim(tmp_path / "a", CONFIG | {"config": CONFIG["config"] | {"kappas": (0, 1.5)}}, resume=True) as folder:
         assert not folder.finished

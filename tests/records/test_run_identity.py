@@ -58,7 +58,7 @@ def test_another_run_is_refused_and_what_differs_is_named(begun, options, names)
     message = refused(begun, **options)
     assert "holds a different run (" in message
     assert re.search(names, message), message
-    assert message.endswith("go on with what it was begun with, or give another out")
+    assert message.endswith("continue with the original settings, or give another out")
 
 
 def test_many_differences_are_counted(begun):
@@ -86,7 +86,7 @@ def test_other_versions_warn(again):
     before = file.read_bytes()
     train(again, rounds=3, warn=warned.append)
     assert len(warned) == 1
-    assert re.search(r"begun with other versions \(fedrl is 0\.0\.1 there, \S+ here\)", warned[0])
+    assert re.search(r"started with other versions \(fedrl is 0\.0\.1 there, \S+ here\)", warned[0])
     assert file.read_bytes() == before
     assert "eta is 0.1 there, 5.0 here" in refused(again, stepping(eta=5.0), rounds=3)
 
@@ -96,7 +96,7 @@ def test_a_folder_of_an_earlier_version_goes_on_with_a_warning(again):
     warned: list[str] = []
     train(again, rounds=3, warn=warned.append)
     assert len(warned) == 1
-    assert "does not say which method and federation it holds" in warned[0]
+    assert "does not record its method and federation" in warned[0]
     assert not (again / "run.toml").exists()
     assert "holds a run of 1 seeds from 0 on, 2 from 5 on were asked for" in refused(again, seed=5, seeds=2)
 

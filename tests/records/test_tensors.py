@@ -64,11 +64,11 @@ def test_equal_trees_are_equal_bytes_in_every_process():
 @pytest.mark.parametrize(
     ("like", "message"),
     [
-        ({"a": np.ones(3)}, "missing nothing, not asked for 'b'"),
-        ({"a": np.ones(3), "b": 1, "c": 1}, "missing 'c', not asked for nothing"),
-        ({"a": np.ones(4), "b": 1}, r"'a' is F64\[3\], wanted F64\[4\]"),
-        ({"a": np.ones(3, np.float32), "b": 1}, r"'a' is F64\[3\], wanted F32\[3\]"),
-        ({"a": np.ones(3), "b": jax.random.key(0)}, "missing 'b:threefry2x32', not asked for 'b'"),
+        ({"a": np.ones(3)}, "missing nothing, unexpected 'b'"),
+        ({"a": np.ones(3), "b": 1, "c": 1}, "missing 'c', unexpected nothing"),
+        ({"a": np.ones(4), "b": 1}, r"'a' is F64\[3\], expected F64\[4\]"),
+        ({"a": np.ones(3, np.float32), "b": 1}, r"'a' is F64\[3\], expected F32\[3\]"),
+        ({"a": np.ones(3), "b": jax.random.key(0)}, "missing 'b:threefry2x32', unexpected 'b'"),
     ],
 )
 def test_a_tree_that_does_not_fit_is_refused(tmp_path, like, message):

@@ -107,16 +107,16 @@ class _Recorder:
         self.poses: list[np.ndarray] = []
 
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        observations = self.simulator.reset(rows, seeds)
+        observations: np.ndarray = self.simulator.reset(rows, seeds)
         self.poses = [self.simulator.qpos[0].copy()]
         return observations
 
     def step(
         self, actions: np.ndarray, rows: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        answer = self.simulator.step(actions, rows)
+        outcome: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] = self.simulator.step(actions, rows)
         self.poses.append(self.simulator.qpos[0].copy())
-        return answer
+        return outcome
 
     def close(self) -> None:
         self.simulator.close()

@@ -22,6 +22,7 @@ from fedrl.rollouts.shared_host import ReplayState, host_meeting
 from fedrl.trees import Tree
 from fedrl.types import Client, Trajectory, stepwise
 
+Outcome = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # observations, rewards, terminated, truncated
 DEFAULT_STEPS = 200  # steps that are shown: 20 s of Figure Eight, 100 s of Merge
 
 
@@ -128,23 +129,27 @@ class _Recorder:
         self.speeds: list[float] = []
 
     def at(self, epoch: ReplayState) -> np.ndarray:
-        return self._record(self.simulator.at(epoch))
+        observations: np.ndarray = self.simulator.at(epoch)
+        self._record()
+        return observations
 
-    def step(
-        self, actions: np.ndarray, rows: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        return self._record(self.simulator.step(actions, rows))
+    def step(self, actions: np.ndarray, rows: np.ndarray | None = None) -> Outcome:
+        outcome: Outcome = self.simulator.step(actions, rows)
+        self._record()
+        return outcome
 
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        return self.simulator.reset(rows, seeds)
+        observations: np.ndarray = self.simulator.reset(rows, seeds)
+        return observations
 
     def where(self) -> ReplayState:
-        return self.simulator.where()
+        state: ReplayState = self.simulator.where()
+        return state
 
     def close(self) -> None:
         self.simulator.close()
 
-    def _record(self, answer: Any) -> Any:
+    def _record(self) -> None:
         agent, info = list(self.simulator.infos[0].items())[self.client]
         own = info.get("vehicle", agent)  # an agent is a vehicle, or drives one
         self.roads.append(
@@ -154,14 +159,14 @@ class _Recorder:
             ]
         )
         self.speeds.append(info["mean_speed"])
-        return answer
 
 
 def _first_epoch(stack: Trajectory, client: int) -> Trajectory:
     """One client's trajectory up to the end of its first epoch."""
     trajectory: Trajectory = jax.tree.map(lambda x: np.asarray(x)[client, 0], stack)
     count = int(np.argmax(trajectory.terminated | trajectory.truncated)) + 1
-    return jax.tree.map(lambda x: x[:count], trajectory)
+    first: Trajectory = jax.tree.map(lambda x: x[:count], trajectory)
+    return first
 
 
 def _first(env_params: Tree) -> Tree:

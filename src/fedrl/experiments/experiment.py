@@ -18,22 +18,22 @@ from fedrl.plots import curves
 from fedrl.records import folder as folders
 from fedrl.records import log
 from fedrl.records.log import ArmCallback
-from fedrl.records.rows import lost
+from fedrl.records.rows import diverged
 from fedrl.records.tensors import save_tree, write_atomically
 from fedrl.training import train
 
 
 def check(order: Order, engine: Engine | None = None, faults: Faults = STOP) -> list[str]:
-    """The names of the arms, after a look for all that can be found wrong before the first round: a ValueError."""
+    """The names of the arms; raises ValueError for anything that can be found wrong before the first round."""
     arms = find.recipe(order.recipe).build(order.config)
     for name, arm in arms.items():
         if arm.rounds < 1 or arm.eval_every < 1:
             raise RecipeError(
-                f"{name} wants at least 1 round, got {arm.rounds} (measured every {arm.eval_every}); raise it"
+                f"{name} needs at least 1 round, got {arm.rounds} (evaluated every {arm.eval_every}); raise it"
             )
         algorithm = arm.method(arm.federation)
-        look = (arm.evaluation or default_evaluation(arm.federation))(algorithm, arm.federation)
-        (engine or arm.engine)(algorithm, arm.federation, look, arm.eval_every, faults).close()
+        evaluation = (arm.evaluation or default_evaluation(arm.federation))(algorithm, arm.federation)
+        (engine or arm.engine)(algorithm, arm.federation, evaluation, arm.eval_every, faults).close()
     return list(arms)
 
 
@@ -49,8 +49,8 @@ def run(
 ) -> None:
     """All arms, then `verdict.json` and the figures. Arms already finished in the folder are only read.
 
-    `engine`, or `of_arm(name)`, plays every arm instead of the one it names. It is no part of the order: exact engines give
-    the same bytes.
+    `engine`, or `of_arm(name)`, runs every arm instead of the arm's own engine. It is no part of the order: exact engines
+    give the same bytes.
     """
     for name, arm in find.recipe(order.recipe).build(order.config).items():
         place = outcomes.arm_folder(folder.path, name)
@@ -74,34 +74,34 @@ def run(
             )
         except TrainingDiverged as error:
             warn(f"{name} diverged ({error}); claims about it stay undecided")
-            _give_up(place, arm, order.seeds)
+            _record_divergence(place, arm, order.seeds)
     conclude(order, folder.path)
     folder.mark_finished()
 
 
-def _give_up(place: Path, arm: Arm, seeds: int) -> None:
-    """Finish an arm that diverged: a last row and final returns that are not numbers."""
+def _record_divergence(place: Path, arm: Arm, seeds: int) -> None:
+    """Finish an arm that diverged: a last row and final returns of NaN."""
     rows = log.read(place / "log.jsonl")
     writer = log.LogWriter(place / "log.jsonl", (place / "log.jsonl").stat().st_size)
     width = next((len(row["returns"]) for row in rows if "returns" in row), arm.federation.count)
     with writer:
-        writer.write(rows[-1] | {"round": arm.rounds, "diverged": True} | lost(rows, seeds, width))
+        writer.write(rows[-1] | {"round": arm.rounds, "diverged": True} | diverged(rows, seeds, width))
     save_tree(place / "returns.safetensors", {"returns": np.full((seeds, width), np.nan)})
 
 
 def conclude(order: Order, path: Path) -> list[Claim]:
-    """Decide the claims and draw the figures from what the folder holds."""
-    found = verify(order, path)
+    """Decide the claims and draw the figures from the files in the folder."""
+    decided = verify(order, path)
     draw(order, path)
-    return found
+    return decided
 
 
 def verify(order: Order, path: Path) -> list[Claim]:
     """Decide the claims and write them to `verdict.json`."""
-    found = claims(order, path)
-    rows = [log.plain("verdict", claim._asdict()) for claim in found]
+    decided = claims(order, path)
+    rows = [log.plain("verdict", claim._asdict()) for claim in decided]
     write_atomically(path / "verdict.json", (json.dumps(rows, indent=2, allow_nan=False) + "\n").encode())
-    return found
+    return decided
 
 
 def claims(order: Order, path: Path) -> list[Claim]:
@@ -110,8 +110,8 @@ def claims(order: Order, path: Path) -> list[Claim]:
 
 def draw(order: Order, path: Path) -> list[Path]:
     """The recipe's own figures, or the learning curves of all arms."""
-    recipe, found = find.recipe(order.recipe), outcomes.of_run(order, path)
+    recipe, by_arm = find.recipe(order.recipe), outcomes.of_run(order, path)
     if recipe.draw is not None:
-        return recipe.draw(order.config, found, path / "figures")
-    log_rows = {name: outcome.rows for name, outcome in found.items()}
+        return recipe.draw(order.config, by_arm, path / "figures")
+    log_rows = {name: outcome.rows for name, outcome in by_arm.items()}
     return [curves.draw(log_rows, path / "figures" / "return.png", title=f"{order.recipe}: {recipe.shows}")]

@@ -1,4 +1,4 @@
-"""The rule for failing clients as `fedrl run` takes it: --faults, --quorum, --deadline; also as Flower's run configuration."""
+"""The rule for failing clients as options of `fedrl run` (--faults, --quorum, --deadline) or in Flower's configuration."""
 
 import difflib
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Recipes by name. This is the one place of `fedrl.experiments` that looks into `fedrl.recipes`, and only when asked."""
+"""Recipes by name. Only this module of `fedrl.experiments` knows `fedrl.recipes`, and imports it on demand."""
 
 import difflib
 import importlib
@@ -21,8 +21,10 @@ def recipe(name: str) -> Recipe[Any]:
         hint = f"did you mean {near[0]}?" if near else "`fedrl recipes` lists them"
         raise RecipeError(f"there is no recipe {name!r}; {hint}")
     module, _, item = _table()[name].partition(":")
-    return getattr(importlib.import_module(f"{HOME}.{module}"), item)
+    found: Recipe[Any] = getattr(importlib.import_module(f"{HOME}.{module}"), item)
+    return found
 
 
 def _table() -> dict[str, str]:
-    return importlib.import_module(HOME).RECIPES
+    table: dict[str, str] = importlib.import_module(HOME).RECIPES
+    return table

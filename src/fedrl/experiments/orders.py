@@ -1,4 +1,4 @@
-"""What to run, with everything decided: by the command line, or by an earlier run's `run.toml`."""
+"""A run with all settings decided, by the command line or by an earlier run's `run.toml`."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ MOST_SEED = 2**32  # keys are made from 32 bits
 
 
 class Order(NamedTuple):
-    """A recipe with everything decided: what `run.toml` holds."""
+    """A recipe with all settings decided: the content of `run.toml`."""
 
     recipe: str
     seed: int
@@ -46,7 +46,7 @@ def order(
 
 
 def from_toml(path: str | Path) -> Order:
-    """The order in a `run.toml`; keys it does not know are errors."""
+    """The order in a `run.toml`; unknown keys are errors."""
     content = run_toml.read_config(path)
     if run_toml.is_trained(content):
         raise RecipeError(

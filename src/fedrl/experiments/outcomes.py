@@ -1,4 +1,4 @@
-"""What became of a run's arms, read from its folder."""
+"""The results of a run's arms, read from its folder."""
 
 from pathlib import Path
 
@@ -14,12 +14,12 @@ from fedrl.records.run_toml import RunFolderError
 
 
 def of_run(order: Order, path: Path) -> dict[str, Outcome]:
-    """What every arm has come to; all must be finished."""
+    """The outcome of every arm; all must be finished."""
     return {name: of_arm(finished(path, name)) for name in find.recipe(order.recipe).build(order.config)}
 
 
 def of_arm(place: Path) -> Outcome:
-    """What became of the finished arm in the folder `place`."""
+    """The outcome of the finished arm in the folder `place`."""
     try:
         returns = np.asarray(next(iter(load_file(place / "returns.safetensors").values())))
         rows = log.read(place / "log.jsonl")
@@ -31,10 +31,10 @@ def of_arm(place: Path) -> Outcome:
 
 
 def finished(path: Path, name: str) -> Path:
-    """The folder of the arm `name` of the run in `path`; it is an error if that arm is not finished."""
+    """The folder of the arm `name` of the run in `path`; raises if that arm is not finished."""
     place = arm_folder(path, name)
     if not is_finished(place):
-        raise RunFolderError(f"{path} has no finished arm {name!r} yet; `fedrl run --resume --out {path}` goes on")
+        raise RunFolderError(f"{path} has no finished arm {name!r} yet; `fedrl run --resume --out {path}` continues it")
     return place
 
 

@@ -1,4 +1,4 @@
-"""What a recipe is: a record of plain facts, a settings dataclass, and the functions that build, judge and draw.
+"""A recipe: a record of facts, a settings dataclass, and the functions that build, judge and draw.
 
     RECIPE = Recipe(
         paper="Wang et al. 2024, Table 2",       what it repeats
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Arm(NamedTuple):
-    """One curve of a recipe: what `train` is given."""
+    """One curve of a recipe: the arguments of `train`."""
 
     method: Method
     federation: Federation
@@ -43,7 +43,7 @@ class Arm(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of one arm: its log, its final returns [seeds, clients], and its folder for what else it kept."""
+    """The result of one arm: its log, its final returns [seeds, clients], and its folder, for snapshots."""
 
     rows: list[Row]
     returns: np.ndarray
@@ -51,10 +51,10 @@ class Outcome(NamedTuple):
 
     def final(self) -> np.ndarray:
         """Final return of each seed, averaged over clients."""
-        return self.returns.mean(axis=1)
+        return np.asarray(self.returns.mean(axis=1))
 
     def curve(self) -> tuple[np.ndarray, np.ndarray]:
-        """Measured rounds [n] and returns [n, seeds]."""
+        """Evaluated rounds [n] and returns [n, seeds]."""
         return log.columns(self.rows, "return_by_seed")
 
 
@@ -65,23 +65,23 @@ class Claim(NamedTuple):
 
 
 Config = TypeVar("Config", bound="DataclassInstance")
-Build = Callable[[Config], dict[str, Arm]]  # what is trained, each arm under its own name
-Decide = Callable[[Config, dict[str, Outcome]], list[Claim]]  # what the paper says of these arms, decided by numbers
-Draw = Callable[[Config, dict[str, Outcome], Path], list[Path]]  # the figures, written into a folder that it makes
+Build = Callable[[Config], dict[str, Arm]]  # the arms to train, by name
+Decide = Callable[[Config, dict[str, Outcome]], list[Claim]]  # the paper's claims about these arms, decided by numbers
+Draw = Callable[[Config, dict[str, Outcome], Path], list[Path]]  # writes the figures to a folder, which it creates
 
 
 class Recipe(NamedTuple, Generic[Config]):
     paper: str  # and which figure, table or theorem of it
     shows: str  # in one line
-    minutes: float  # that the default size takes
+    minutes: float  # at the default size
     seeds: int
     config: type[Config]
     build: Build[Config]
     claims: Decide[Config]
     draw: Draw[Config] | None = None  # None: one figure with the learning curves of all arms
-    paper_settings: Mapping[str, Any] = {}  # fields of `config` that are different at the paper's size
+    paper_settings: Mapping[str, Any] = {}  # fields of `config` that differ at the paper's size
     paper_seeds: int | None = None  # None: as many as by default
 
 
 class RecipeError(FedRLError, ValueError):
-    """The name or a setting is not known or not of the right kind; the message is one sentence for the user."""
+    """A recipe, or a setting of one, is unknown or invalid; the message is one sentence for the user."""

@@ -1,4 +1,4 @@
-"""A recipe's settings from what the user says: `--paper`, `--set key=value`, or the `[config]` of a run.toml."""
+"""A recipe's settings from user input: `--paper`, `--set key=value`, or the `[config]` of a run.toml."""
 
 import dataclasses
 import difflib
@@ -27,7 +27,7 @@ def configure(
 
 
 def _convert(key: str, value: Any, like: Any) -> Any:
-    """`value` as the kind of thing that `like` is."""
+    """`value` converted to the type of `like`."""
     try:
         if isinstance(like, tuple):
             items = value.split(",") if isinstance(value, str) else list(value)
@@ -41,17 +41,13 @@ def _convert(key: str, value: Any, like: Any) -> Any:
         return type(like)(value)
     except (ValueError, KeyError, TypeError, OverflowError):
         kind = {bool: "true or false", int: "a whole number", float: "a number", tuple: "a list like 1,2,3"}
-        wanted = kind.get(type(like), "text")
+        expected = kind.get(type(like), "text")
         raise RecipeError(
-            f"setting {key} wants {wanted} (now {like!r}), got {value!r}; try --set {key}={_example(like)}"
+            f"setting {key} expects {expected} (now {like!r}), got {value!r}; try --set {key}={_example(like)}"
         ) from None
 
 
 def _example(like: Any) -> str:
-    return (
-        ",".join(map(str, like))
-        if isinstance(like, tuple)
-        else str(like).lower()
-        if isinstance(like, bool)
-        else str(like)
-    )
+    if isinstance(like, tuple):
+        return ",".join(map(str, like))
+    return str(like).lower() if isinstance(like, bool) else str(like)

@@ -1,4 +1,4 @@
-"""Final returns side by side: one bar an arm, with its interval, one colour a run."""
+"""Final returns side by side: one bar per arm, with its interval, one colour per run."""
 
 from pathlib import Path
 

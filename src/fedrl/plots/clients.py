@@ -1,4 +1,4 @@
-"""Returns client by client: one dot a client, one colour an arm."""
+"""Returns client by client: one dot per client, one colour per arm."""
 
 from pathlib import Path
 
@@ -13,13 +13,13 @@ def draw(returns: dict[str, np.ndarray], path: Path, *, title: str = "") -> Path
     """Mean over seeds of each arm's returns [seeds, clients], with one standard error where there are several seeds."""
     figure, axes = style.axes()
     shifts = np.linspace(-BESIDE / 2, BESIDE / 2, len(returns)) if len(returns) > 1 else [0.0]
-    for index, (arm, found) in enumerate(returns.items()):
-        seeds, clients = found.shape
-        error = found.std(axis=0, ddof=1) / seeds**0.5 if seeds > 1 else None
+    for index, (arm, values) in enumerate(returns.items()):
+        seeds, clients = values.shape
+        error = values.std(axis=0, ddof=1) / seeds**0.5 if seeds > 1 else None
         size = float(np.clip(240 / clients, 1.5, 5))
-        axes.errorbar(np.arange(clients) + shifts[index], found.mean(axis=0), yerr=error, fmt="o", markersize=size,
+        axes.errorbar(np.arange(clients) + shifts[index], values.mean(axis=0), yerr=error, fmt="o", markersize=size,
                       linewidth=0.8, color=style.look(index)["color"], label=arm)  # fmt: skip
-    several = any(len(found) > 1 for found in returns.values())
+    several = any(len(values) > 1 for values in returns.values())
     axes.set(xlabel="client", ylabel="return" + (" (mean over seeds ± 1 s.e.)" if several else ""))
     axes.xaxis.get_major_locator().set_params(integer=True)
     figure.legend(loc="outside lower center", ncols=min(3, len(returns)), fontsize="small", frameon=False)

@@ -5,10 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
 import numpy as np
 from PIL import Image
 
-from fedrl.plots.style import plt
 from fedrl.records.tensors import write_atomically
 
 MOST_FRAMES = 200

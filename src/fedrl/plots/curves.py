@@ -18,10 +18,10 @@ def draw(
     per_round: dict[str, int] | None = None,
     words: tuple[str, str] = ("round", "return, mean over clients"),
 ) -> Path:
-    """Mean return against rounds, one line a run, with a band of one standard error where there are several seeds.
+    """Mean return against rounds, one line per run, with a band of one standard error where there are several seeds.
 
-    `levels` are values to compare with, drawn as dotted horizontal lines. `words` stand along the axes; where the first is
-    not the round, `per_round` says how many of it are in a round of each run.
+    `levels` are values to compare with, drawn as dotted horizontal lines. `words` label the axes; if the first is not the
+    round, `per_round` says how many of that unit a round of each run has.
     """
     figure, axes = style.axes()
     onto(axes, rows_of, per_round or {}, words)

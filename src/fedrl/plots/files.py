@@ -11,7 +11,7 @@ def target(out: Path | None, runs: Sequence[Path], kind: str) -> Path:
     """`out`, or a file named after the runs beside them: runs/figures/a+b-curves.png; for one run, inside it."""
     if out is not None:
         if out.suffix.lower() not in FORMATS:
-            raise ValueError(f"a figure wants a name that ends in {', '.join(FORMATS)}, got {out}; try {out}.png")
+            raise ValueError(f"a figure needs a name that ends in {', '.join(FORMATS)}, got {out}; try {out}.png")
         return out
     if len(runs) == 1:
         return runs[0] / "figures" / f"{kind}.png"

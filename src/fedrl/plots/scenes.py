@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 0.5, 0.25  # of the cart, in metres
 
 
 def cart_pole(env_params: carts.CartPole) -> Scene:
-    """To scale: the track with the marks an episode ends at, the cart, and a pole of this world's length."""
+    """To scale: the track with the marks an episode ends at, the cart, and a pole of this client's length."""
     length = 2 * float(env_params.half_length)
 
     def build(axes: Any) -> Any:
@@ -39,7 +39,7 @@ def cart_pole(env_params: carts.CartPole) -> Scene:
 
 
 def mountain_car(env_params: cars.MountainCar) -> Scene:
-    """The hill as Gymnasium draws it, the car along its slope, and the flag at this world's goal."""
+    """The hill as Gymnasium draws it, the car along its slope, and the flag at this client's goal."""
 
     def height(x: Any) -> Any:
         return 0.45 * np.sin(3 * x) + 0.55

@@ -1,4 +1,4 @@
-"""One look for all figures: quiet axes, colours that differ for colour-blind readers too."""
+"""One style for all figures: quiet axes, colours that differ for colour-blind readers too."""
 
 import textwrap
 from pathlib import Path

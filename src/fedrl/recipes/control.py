@@ -125,14 +125,14 @@ def _build_hopper(config: Hopper) -> dict[str, Arm]:
     )
 
 
-def _solved(wanted: float) -> Decide[Any]:
-    """Mean final return over clients at least `wanted`, seed by seed."""
+def _solved(threshold: float) -> Decide[Any]:
+    """Mean final return over clients at least `threshold`, seed by seed."""
 
     def claims(config: Any, outcomes: dict[str, Outcome]) -> list[Claim]:
         final = outcomes[ARM].final()
-        verdict = judge.HOLDS if (final >= wanted).all() else judge.FAILS
+        verdict = judge.HOLDS if (final >= threshold).all() else judge.FAILS
         numbers = {"by seed": final.tolist(), "seconds": outcomes[ARM].rows[-1]["seconds"]}
-        return [Claim(f"every seed reaches a return of {wanted:g}", verdict, numbers)]
+        return [Claim(f"every seed reaches a return of {threshold:g}", verdict, numbers)]
 
     return claims
 

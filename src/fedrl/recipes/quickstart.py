@@ -48,7 +48,7 @@ class Config:
 
 def build(config: Config) -> dict[str, Arm]:
     if config.clients < 2:
-        raise RecipeError(f"clients={config.clients}: a federation of two kinds wants at least 2; try --set clients=20")
+        raise RecipeError(f"clients={config.clients}: a federation of two kinds needs at least 2; try --set clients=20")
     federation = Federation(finite.environment(7, 4, config.gamma), federation_mdps(config))
     eta, steps = config.eta, config.local_steps
     sampling: dict[str, Any] = {"horizon": config.horizon, "batch": config.batch}

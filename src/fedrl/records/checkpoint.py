@@ -131,6 +131,6 @@ def _prune(folder: Path, newest_round: int, keep: int) -> None:
 
 def _looks_whole(folder: Path, round: int) -> bool:
     try:
-        return _data(folder, round).stat().st_size == _read_sidecar(folder, round)["data_bytes"]
+        return bool(_data(folder, round).stat().st_size == _read_sidecar(folder, round)["data_bytes"])
     except (CheckpointCorrupted, OSError):
         return False

@@ -1,7 +1,7 @@
 """A method, a learner or a federation as plain data that TOML can hold: names, settings, digests of arrays.
 
-Methods are functions made by functions, so what they are set to is what they close over, under the names of the arguments.
-The description of equal things is the same in every process.
+Methods are functions returned by functions, so their settings are what they close over, under the names of the arguments.
+Equal things have equal descriptions in every process.
 """
 
 import dataclasses
@@ -22,25 +22,25 @@ import numpy as np
 from fedrl.records import user_code
 
 FEW = 8  # an array of up to this many numbers is written out
-LONG = 400  # characters; a longer list or dict is written as its digest
+LONG = 400  # characters; a longer list or dict is replaced by its digest
 RESERVED = ("function", "kind", "code", "of")
 Description = Any  # text, numbers, booleans, lists and dicts of them
 
 
 class Walk:
-    """On the way through a thing: what the present part is inside of, and what has been described already."""
+    """The state of a traversal: the objects around the current one, and the descriptions made so far."""
 
     def __init__(self) -> None:
         self.inside: set[int] = set()
-        self.known: dict[int, tuple[Any, Description]] = {}  # by id, with the thing itself so that the id stays its own
+        self.known: dict[int, tuple[Any, Description]] = {}  # by id; holding the object keeps its id unique
         self.read = functools.cache(user_code.read)
 
 
 def describe(value: Any, walk: Walk | None = None) -> Description:
     """`value` as plain data; None stays None.
 
-    Records, dataclasses and namespaces are described by their fields, functions by name and by what they close over (those
-    of the user also by their code), objects of the user by what they are set to, and any other object by its class alone.
+    Records, dataclasses and namespaces are described by their fields, functions by name and by what they close over (user
+    functions also by their code), objects of user classes by their attributes, and any other object by its class alone.
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -79,7 +79,7 @@ def _described(value: Any, walk: Walk) -> Description:
 
 
 def _fields(value: Any) -> dict[str, Any] | None:
-    """Of a record or a dataclass; fields that do not count when two are compared do not count here."""
+    """The fields of a record or a dataclass, except those with `compare=False`."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return dict(zip(value._fields, value, strict=True))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -89,46 +89,50 @@ def _fields(value: Any) -> dict[str, Any] | None:
 
 def _function(value: Any, walk: Walk) -> Description:
     if isinstance(value, functools.partial):
-        given = {str(place): argument for place, argument in enumerate(value.args)} | value.keywords
-        return _table(given, walk, function="functools.partial", of=describe(value.func, walk))
+        arguments = {str(place): argument for place, argument in enumerate(value.args)} | value.keywords
+        return _table(arguments, walk, function="functools.partial", of=describe(value.func, walk))
     if isinstance(value, MethodType):
         return _table({}, walk, function=_name(value), of=describe(value.__self__, walk))
     if isinstance(value, type):
         return _users(value, {}, walk) if user_code.is_users(value) else _name(value)
-    if not isinstance(value, FunctionType):  # compiled or cached: what it was made of
+    if not isinstance(value, FunctionType):  # compiled or cached: the function inside
         if hasattr(value, "__wrapped__"):
             return describe(value.__wrapped__, walk)
         return _name(value) if hasattr(value, "__name__") else _object(value, walk)
     if user_code.is_users(value):
         return _users(value, dict(user_code.settings(value)), walk)
-    if told := getattr(value, "arguments", None):  # the factory and what it was given, as the user wrote it
-        return _table(told[1], walk, function=told[0])
+    if call := getattr(value, "arguments", None):  # the factory and its arguments, as the user wrote them
+        return _table(call[1], walk, function=call[0])
     settings = dict(user_code.settings(value))
     return _table(settings, walk, function=_name(value)) if settings else _name(value)
 
 
 def _users(thing: Any, settings: dict[str, Any], walk: Walk, **own: Any) -> Description:
-    """A function or a class of the user's, or an object of such a class, with what was read from its code."""
+    """A user function or class, or an object of such a class, with what its code reads."""
     code, data = walk.read(thing)
     own = own or {"function": thing.__qualname__.rpartition("<locals>.")[2]}
-    hidden = settings.keys() | {f"{thing.__qualname__}.{name}" for name in settings}  # class attributes behind its own
+    hidden = settings.keys() | {
+        f"{thing.__qualname__}.{name}" for name in settings
+    }  # class attributes that instance attributes shadow
     read = {name: value for name, value in data.items() if name not in hidden}
     found = _table(read | settings, walk, **own | ({"code": code} if code else {}))
     return {name: _short(it) if _is_long(it) else it for name, it in found.items()}
 
 
 def _object(value: Any, walk: Walk) -> Description:
-    """Of the user's own, what it was set to; of all others the class, as they may change while they are used."""
+    """Attributes of a user's object; of any other object only the class, as it may change while it is used."""
     if isinstance(value, ModuleType):
         return value.__name__
     if not _is_users(value):
         return _name(type(value))
     own = {} if user_code.is_simulator(value) else dict(_attributes(value))
-    return _users(type(value), {name: it for name, it in own.items() if user_code.is_told(it) or callable(it)}, walk)
+    return _users(
+        type(value), {name: it for name, it in own.items() if user_code.is_describable(it) or callable(it)}, walk
+    )
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """What an object holds, be it in its dict or in slots."""
+    """The attributes of an object, in its dict or in slots."""
     yield from getattr(value, "__dict__", {}).items()
     for base in type(value).__mro__:
         slots = vars(base).get("__slots__", ())
@@ -142,21 +146,23 @@ def _is_users(value: Any) -> bool:
 
 
 def _table(settings: dict[str, Any], walk: Walk, **own: Any) -> dict[str, Description]:
-    """TOML has no None: what is None is left out."""
+    """TOML has no None: such entries are left out."""
     named = {f"{name}_" if name in RESERVED else name: describe(it, walk) for name, it in settings.items()}
     return own | {name: it for name, it in named.items() if it is not None}
 
 
 def _is_long(content: Description) -> bool:
-    """So long that nobody would read it, as objects are that hold many others."""
+    """Too long to be read, as of objects that hold many others."""
     return isinstance(content, dict) and len(json.dumps(content)) > 10 * LONG
 
 
-def _short(content: list | dict) -> Description:
+def _short(content: list[Description] | dict[str, Description]) -> Description:
     if isinstance(content, list):
         content = ["None" if item is None else item for item in content]
     text = json.dumps(content, sort_keys=True)
-    most = LONG if text.count("{") <= isinstance(content, dict) else 10 * LONG  # settings should be read, data need not
+    most = (
+        LONG if text.count("{") <= isinstance(content, dict) else 10 * LONG
+    )  # settings should stay readable, data need not
     return content if len(text) <= most else f"{len(content)} items, {_digest(text.encode())}"
 
 
@@ -177,7 +183,7 @@ def _digest(data: bytes) -> str:
 
 
 def _name(thing: Any) -> str:
-    """`fedavg`, `finite.environment`: where a function was made, not what its last line calls it."""
+    """`fedavg`, `finite.environment`: the function that was called, not the closure it returned."""
     name = str(getattr(thing, "__qualname__", thing.__name__)).split(".<locals>")[0]
     module = (getattr(thing, "__module__", None) or "").rpartition(".")[2]
     return name if module in ("", "__main__", "builtins", name) else f"{module}.{name}"

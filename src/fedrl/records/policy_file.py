@@ -1,4 +1,4 @@
-"""`policy.safetensors`: what was learnt, complete, with a header that a stranger's program can read.
+"""`policy.safetensors`: the complete policy, with a header that any program can read.
 
 Tensors have a leading seed axis; those under "clients/" a client axis after it. The header's entries are text or JSON:
 
@@ -45,15 +45,15 @@ from fedrl.types import Algorithm
 
 
 class Content(NamedTuple):
-    """What goes into the file."""
+    """The content of the file."""
 
     tensors: dict[str, Any]  # a tree; its paths are the tensors' names
     header: dict[str, str]
 
 
 def content(algorithm: Algorithm, federation: Federation, state: State, seeds: range, method: str) -> Content:
-    """The answer of every seed, what its clients keep of the policy's own, and the header."""
-    shares = bool(jax.tree.leaves(state.server))  # not where every client keeps its own parameters
+    """The answer of every seed, those parts of the policy that clients hold themselves, and the header."""
+    shares = bool(jax.tree.leaves(state.server))  # False if every client has its own parameters
     answer, memory = jax.vmap(algorithm.answer)(state.server) if shares else (), state.clients.memory
     own = _roles(algorithm, federation, state)
     used = {name for group in own.values() for name in group.values() if name.startswith("clients/")}
@@ -80,13 +80,13 @@ def content(algorithm: Algorithm, federation: Federation, state: State, seeds: r
 
 
 def name_of(method: Any) -> str:
-    """The name of the function that made the method."""
-    given = getattr(method, "arguments", None)  # set by `arguments.checked`
-    return given[0] if given else getattr(method, "__qualname__", type(method).__name__).split(".")[0]
+    """The name of the function that returned the method."""
+    call = getattr(method, "arguments", None)  # set by `arguments.checked`
+    return str(call[0]) if call else getattr(method, "__qualname__", type(method).__name__).split(".")[0]
 
 
 def _spaces(federation: Federation) -> dict[str, Any]:
-    """Of observations and actions, as the user's own environment has them; text worlds have none."""
+    """The spaces of observations and actions in the user's own environment; text environments have none."""
     environment = federation.environment
     plain = (getattr(environment, name, None) for name in ("observations", "actions"))
     native = (getattr(environment, name, None) for name in ("native_observations", "native_actions"))
@@ -103,7 +103,7 @@ def _spaces(federation: Federation) -> dict[str, Any]:
 
 
 def _spaces_of(federation: Federation, client: int) -> tuple[Any, Any]:
-    """A client's spaces with its own bounds, which its simulator knows; None where it does not open."""
+    """A client's spaces with the bounds of its simulator; None if that cannot be opened."""
     env_params = jax.tree.map(lambda x: np.asarray(x)[client], federation.env_params)
     host: Any = federation.environment
     try:
@@ -115,7 +115,7 @@ def _spaces_of(federation: Federation, client: int) -> tuple[Any, Any]:
 
 
 def _roles(algorithm: Algorithm, federation: Federation, state: State) -> dict[str, dict[str, str]]:
-    """Which tensor is what to the policy: each input of `theta_of` followed to its output. Empty where it computes more."""
+    """The role of each tensor in the policy, by tracing `theta_of` from inputs to outputs. Empty if it computes anything."""
     server, clients = (jax.tree.map(lambda x: x[0], part) for part in (state.server, state.clients))
     rows = federation.rows(federation.shared(), clients, jnp.arange(1, dtype=jnp.int32))
     answer, client = algorithm.answer(server), jax.tree.map(lambda x: x[0], rows)
@@ -128,10 +128,10 @@ def _roles(algorithm: Algorithm, federation: Federation, state: State) -> dict[s
     ]
     name_of = dict(zip(map(id, traced.invars), names, strict=True))
     acting = algorithm.theta_of(answer, client)
-    found = [name_of.get(id(variable)) for variable in traced.outvars]
-    if None in found:  # computed from what travels, not a part of it
+    sources = [name_of.get(id(variable)) for variable in traced.outvars]
+    if None in sources:  # computed, not one of the inputs
         return {}
-    whole = jax.tree.unflatten(jax.tree.structure(acting), found)
+    whole = jax.tree.unflatten(jax.tree.structure(acting), sources)
     if not isinstance(whole, Filtered):
         return {"parameters": dict(_named("", whole))}
     return {"parameters": dict(_named("", whole.theta)), "filter": dict(_named("", whole.moments))}
@@ -142,7 +142,7 @@ def _named(prefix: str, tree: Tree) -> list[tuple[str, Any]]:
 
 
 def _pooled(total: np.ndarray, mean: np.ndarray, squares: np.ndarray) -> dict[str, np.ndarray]:
-    """The moments of all clients together, from each client's own [seeds, clients, ...], for one nobody has seen."""
+    """The moments of all clients together, from each client's own [seeds, clients, ...], for a new client."""
     count, centre, spread = (x.astype(np.float64) for x in (total, mean, squares))
     number = count.sum(axis=1)
     common = (count[..., None] * centre).sum(axis=1) / np.maximum(number, 1.0)[:, None]

@@ -1,4 +1,4 @@
-"""What one sees while a run goes: a live line on a terminal, a short line now and then anywhere else."""
+"""Progress of a run: a live line on a terminal, a short line now and then elsewhere."""
 
 import math
 import time
@@ -17,13 +17,13 @@ RECENT = 10  # returns in the sparkline
 PAUSE = 10.0  # seconds between plain lines
 
 
-class News(NamedTuple):
-    """Where one arm is."""
+class Status(NamedTuple):
+    """The progress of one arm."""
 
     which: str  # "2/3"
     round: int
     rounds: int
-    said: str  # the newest return
+    result: str  # the newest return
     spark: str
     speed: str
     left: str
@@ -37,11 +37,11 @@ class News(NamedTuple):
         return f"{self.round}/{self.rounds}" if self.rounds else ""
 
 
-SILENCE = News("", 0, 0, "", "", "", "")  # while there is nothing to tell
+EMPTY = Status("", 0, 0, "", "", "", "")  # before there is anything to show
 
 
 class Tracker:
-    """Turns the rows of a run into news, with the speed since the arm's first row: what comes before is compiling."""
+    """Turns rows into a status, with the speed since the arm's first row: the time before that is compiling."""
 
     def __init__(self, arms: list[str], seeds: int, clock: Callable[[], float] = time.monotonic):
         self.arms, self.seeds, self.clock = arms, seeds, clock
@@ -49,32 +49,32 @@ class Tracker:
         self.returns: list[float] = []
         self.first: Row = {}
 
-    def news(self, arm: str, row: Row, rounds: int) -> News:
+    def status(self, arm: str, row: Row, rounds: int) -> Status:
         if arm != self.arm:
             self.arm, self.returns, self.since, self.first = arm, [], self.clock(), row
         if "return" in row:
             self.returns.append(float(row["return"]))
         took, played = self.clock() - self.since, row["round"] - self.first["round"]
         steps = (row["env_steps"] - self.first["env_steps"]) * self.seeds
-        return News(
+        return Status(
             which=f"{self.arms.index(arm) + 1}/{len(self.arms)}",
             round=row["round"],
             rounds=rounds,
-            said=f"return {number(self.returns[-1])}" if self.returns else "not measured yet",
+            result=f"return {number(self.returns[-1])}" if self.returns else "not evaluated yet",
             spark=sparkline(self.returns[-RECENT:]),
             speed=f"{short(steps / took)} steps/s" if took > 0 and steps else "",
             left=f"{clock_time((rounds - row['round']) * took / played)} left" if played else "",
         )
 
     def after(self, arm: str) -> str:
-        """What comes when `arm` is done."""
+        """The line after `arm` is finished."""
         number = self.arms.index(arm) + 2
         last = number > len(self.arms)
         return "drawing …" if last else f"{number}/{len(self.arms)} {self.arms[number - 1]}: compiling …"
 
 
 def sparkline(values: list[float]) -> str:
-    """The values as blocks between their lowest and highest; a value that is no number is a gap."""
+    """The values as blocks between the lowest and the highest; NaN leaves a gap."""
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
         return ""
@@ -90,7 +90,7 @@ def clock_time(seconds: float) -> str:
 
 @contextmanager
 def shown(console: Console, arms: list[str], seeds: int) -> Iterator[ArmCallback]:
-    """The function to hand to `running.run`."""
+    """The `callback` for `experiment.run`."""
     tracker = Tracker(arms, seeds)
     with _live(console, tracker) if console.is_terminal else _lines(console, tracker) as callback:
         yield callback
@@ -98,19 +98,21 @@ def shown(console: Console, arms: list[str], seeds: int) -> Iterator[ArmCallback
 
 @contextmanager
 def _live(console: Console, tracker: Tracker) -> Iterator[ArmCallback]:
-    shown = ("at", "said", "spark", "speed", "left")
-    columns = [TextColumn(f"{{task.fields[news].{name}}}", markup=False) for name in shown]
+    fields = ("at", "result", "spark", "speed", "left")
+    columns = [TextColumn(f"{{task.fields[status].{name}}}", markup=False) for name in fields]
     title = TextColumn("{task.description}", style="bold", markup=False)
     with Progress(title, BarColumn(bar_width=12), *columns, console=console, transient=True) as bars:
-        task = bars.add_task("compiling …", total=None, news=SILENCE)
+        task = bars.add_task("compiling …", total=None, status=EMPTY)
 
         def callback(arm: str, row: Row, rounds: int) -> None:
-            news = tracker.news(arm, row, rounds)
-            if news.done:
-                say(console, f"{news.which} {arm}: {rounds} rounds, {news.said}")
-                bars.reset(task, description=tracker.after(arm), total=None, news=SILENCE)
+            status = tracker.status(arm, row, rounds)
+            if status.done:
+                say(console, f"{status.which} {arm}: {rounds} rounds, {status.result}")
+                bars.reset(task, description=tracker.after(arm), total=None, status=EMPTY)
             else:
-                bars.update(task, description=f"{news.which} {arm}", total=rounds, completed=news.round, news=news)
+                bars.update(
+                    task, description=f"{status.which} {arm}", total=rounds, completed=status.round, status=status
+                )
 
         yield callback
 
@@ -120,10 +122,15 @@ def _lines(console: Console, tracker: Tracker) -> Iterator[ArmCallback]:
     said_at: dict[str, float] = {}
 
     def callback(arm: str, row: Row, rounds: int) -> None:
-        news = tracker.news(arm, row, rounds)
-        if news.done or arm not in said_at or tracker.clock() - said_at[arm] >= PAUSE:
+        status = tracker.status(arm, row, rounds)
+        if status.done or arm not in said_at or tracker.clock() - said_at[arm] >= PAUSE:
             said_at[arm] = tracker.clock()
-            parts = (f"{news.which} {arm}: round {news.at}", news.said, news.speed, "" if news.done else news.left)
+            parts = (
+                f"{status.which} {arm}: round {status.at}",
+                status.result,
+                status.speed,
+                "" if status.done else status.left,
+            )
             say(console, ", ".join(part for part in parts if part))
             console.file.flush()
 

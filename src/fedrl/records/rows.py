@@ -1,5 +1,5 @@
-"""From an engine's metrics to the rows of the log: one per round, averaged over seeds (but for what is named "…_by_seed"),
-with what it has cost so far.
+"""From an engine's metrics to log rows: one per round, averaged over seeds (except names ending in "_by_seed"), with the
+costs so far.
 
 Costs are those of one seed (all seeds do the same work), counted from the start of the run.
 """
@@ -25,25 +25,25 @@ COUNTS = (
     IDS,
     CODES,
     ASKABLE,
-)  # metrics of every exchange that are no part of a row
+)  # metrics of every exchange that do not appear in a row
 
 
 def wire_bytes(exchange: Exchange, algorithm: Algorithm, federation: Federation) -> tuple[int, int]:
-    """Bytes down to and up from one client in one exchange, from the shapes of what travels."""
+    """Bytes down to and up from one client in one exchange, from the shapes of message and upload."""
     request = shapes.of_request(exchange, algorithm, federation)
     message, upload = shapes.of_message(exchange, request), shapes.of_work(exchange, request).upload
     return trees.nbytes(message), trees.nbytes(upload)
 
 
 class Ledger:
-    """Turns metrics into rows and keeps the running totals; `resume` takes them up from the last row of a log."""
+    """Turns metrics into rows and keeps running totals; `resume` continues them from the last row of a log."""
 
     def __init__(self, algorithm: Algorithm, federation: Federation):
         self.sizes = {e.name: wire_bytes(e, algorithm, federation) for e in (*algorithm.opening, *algorithm.exchanges)}
         server = jax.eval_shape(algorithm.init, jax.random.key(0))
-        self.between = trees.nbytes(_without_filters(jax.eval_shape(algorithm.answer, server)))
+        self.peer_bytes = trees.nbytes(_without_filters(jax.eval_shape(algorithm.answer, server)))
         self.totals = {"env_steps": 0, "bytes_down": 0, "bytes_up": 0, "bytes_peer": 0}
-        self.faults = 0  # of all seeds; only in the rows from the first one on
+        self.faults = 0  # over all seeds; rows have it from the first fault on
         self.seconds_before, self.since = 0.0, time.monotonic()
 
     def resume(self, last: Row) -> None:
@@ -61,7 +61,7 @@ class Ledger:
                 self.totals["bytes_up"] += up * answered
                 self.totals["env_steps"] += round_up(np.mean(metrics[f"{name}/env_steps"]))
             if f"{name}/messages" in metrics:
-                self.totals["bytes_peer"] += round_up(self.between * np.mean(metrics[f"{name}/messages"]))
+                self.totals["bytes_peer"] += round_up(self.peer_bytes * np.mean(metrics[f"{name}/messages"]))
         row |= self.totals
         self.faults += sum(one.code != FaultCode.NOT_ASKED for one in absences(metrics))
         if self.faults:
@@ -70,18 +70,18 @@ class Ledger:
             if not name.startswith("measure/") and not name.endswith(COUNTS):
                 each = name.endswith("_by_seed")
                 row[name] = np.asarray(value) if each else of_each(np.asarray(value, np.float64))
-        return row | measured(metrics)
+        return row | evaluated(metrics)
 
 
 def _without_filters(answer: Any) -> Any:
-    """Neighbours exchange directions, which move parameters and not the statistics that travel with them."""
+    """Neighbours exchange directions, which change parameters but not the statistics that travel with them."""
     return answer._replace(filters=()) if hasattr(answer, "filters") else answer
 
 
-def measured(metrics: Metrics) -> Row:
-    """The part of a row that a measurement gives; empty in a round that was not measured.
+def evaluated(metrics: Metrics) -> Row:
+    """The part of a row that comes from an evaluation; empty in a round that was not evaluated.
 
-    Whatever a measurement says besides the returns stands there under its own name: the mean over seeds, and by seed.
+    Other metrics of the evaluation appear under their own names: the mean over seeds, and by seed.
     """
     value = np.asarray(metrics.get("measure/return", np.nan), np.float64)
     if np.isnan(value).all() and not np.isinf(value).any():
@@ -104,25 +104,24 @@ def measured(metrics: Metrics) -> Row:
 
 
 def returns_of(metrics: Metrics) -> np.ndarray:
-    """[seeds, clients] measured returns; NaN for clients that were left out."""
+    """[seeds, clients] evaluated returns; NaN for clients that were left out."""
     returns = np.asarray(metrics["measure/returns"], np.float64)
     codes = np.asarray(metrics.get("measure/fault_codes", 0))
     return np.where(codes > 0, np.nan, returns) if np.shape(codes) == returns.shape else returns
 
 
 def of_each(returns: np.ndarray) -> np.ndarray:
-    """[seeds, ...] -> mean over the seeds that have a number, of each client's return, say; NaN where none has."""
-    there = ~np.isnan(returns)
-    if there.all():
-        return returns.mean(axis=0)
-    count = there.sum(axis=0)
-    return np.divide(
-        np.where(there, returns, 0.0).sum(axis=0), count, out=np.full(count.shape, np.nan), where=count > 0
-    )
+    """[seeds, ...] -> the mean over those seeds that have a number, e.g. of each client's return; NaN if none has."""
+    present = ~np.isnan(returns)
+    if present.all():
+        return np.asarray(returns.mean(axis=0))
+    count = present.sum(axis=0)
+    total = np.where(present, returns, 0.0).sum(axis=0)
+    return np.asarray(np.divide(total, count, out=np.full(count.shape, np.nan), where=count > 0))
 
 
 def worst(returns: np.ndarray) -> float:
-    """The least return of those measured, in the mean over seeds; NaN if a seed has nobody."""
+    """The lowest return of any client, averaged over seeds; NaN if a seed has no client."""
     least = np.where(np.isnan(returns), np.inf, returns).min(axis=1)
     return (
         float(np.where(np.isinf(least), np.nan, least).mean())
@@ -131,17 +130,17 @@ def worst(returns: np.ndarray) -> float:
     )
 
 
-def lost(rows: list[Row], seeds: int, clients: int) -> Row:
-    """What `measured` would say of a run that diverged after `rows`: all that they measured, and nothing is a number."""
+def diverged(rows: list[Row], seeds: int, clients: int) -> Row:
+    """The evaluation of a run that diverged after `rows`: the same fields, all NaN."""
     row: Row = {"return": np.nan, "return_by_seed": np.full(seeds, np.nan), "seeds": seeds, "worst": np.nan}
     if seeds > 1:
         row["return_se"] = np.nan
     if clients <= MOST_CLIENTS:
         row["returns"] = np.full(clients, np.nan)
-    before = next((row for row in reversed(rows) if "return" in row), {})
-    for name in [name for name in before if f"{name}_by_seed" in before and name not in row]:
-        row[name] = np.full(np.shape(before[name]), np.nan)
-        row[f"{name}_by_seed"] = np.full(np.shape(before[f"{name}_by_seed"]), np.nan)
+    last = next((row for row in reversed(rows) if "return" in row), {})
+    for name in [name for name in last if f"{name}_by_seed" in last and name not in row]:
+        row[name] = np.full(np.shape(last[name]), np.nan)
+        row[f"{name}_by_seed"] = np.full(np.shape(last[f"{name}_by_seed"]), np.nan)
     return row
 
 

@@ -1,4 +1,4 @@
-"""What the recipes of Labbi et al. 2025 share: the methods and the two tasks."""
+"""Shared by the recipes of `labbi2025`: the methods and the two tasks."""
 
 import math
 from collections.abc import Callable
@@ -59,13 +59,14 @@ def is_published(conventions: str) -> bool:
 
 
 def stack(draw: World, clients: int, world_seed: int) -> MDP:
-    """The worlds of clients 0, 1, …; a larger federation contains the smaller ones."""
-    drawn = [draw(keys.of_seed(world_seed), jnp.int32(i)) for i in range(clients)]  # no compiling for every size
-    return jax.tree.map(lambda *rows: jnp.stack(rows), *drawn)
+    """The MDPs of clients 0, 1, …; a larger federation contains the smaller ones."""
+    rows = [draw(keys.of_seed(world_seed), jnp.int32(i)) for i in range(clients)]  # no compiling for every size
+    mdps: MDP = jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)
+    return mdps
 
 
 def from_anywhere(env_params: MDP) -> MDP:
-    """The same worlds started uniformly, which is how everything is evaluated."""
+    """The same MDPs with a uniform start, which is how everything is evaluated."""
     return env_params._replace(start=jnp.full_like(env_params.start, 1.0 / env_params.start.shape[-1]))
 
 
@@ -75,8 +76,8 @@ def fedpg(
     """The three variants. The published b-RS-FedPG projects nowhere and discounts its second bit by gamma whole."""
     steps: dict[str, Any] = {"eta": eta, "local_steps": local_steps, "horizon": horizon, "batch": batch}
     bits: dict[str, Any] = {"radius": math.inf, "bit_discount": gamma} if published else {}
-    made = (s_fedpg(**steps), rs_fedpg(lam=lam, **steps), b_rs_fedpg(lam=lam, **steps, **bits))
-    return dict(zip(FEDPG, made, strict=True))
+    methods = (s_fedpg(**steps), rs_fedpg(lam=lam, **steps), b_rs_fedpg(lam=lam, **steps, **bits))
+    return dict(zip(FEDPG, methods, strict=True))
 
 
 def fed_q(*, eta: float, local_steps: int, samples: int, published: bool) -> Method:

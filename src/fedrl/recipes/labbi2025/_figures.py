@@ -1,6 +1,7 @@
 """The figures of Labbi et al. 2025, drawn from logs."""
 
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -71,7 +72,9 @@ def _learning(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
     return rounds[1:], returns[1:]
 
 
-def _line(axes: Axes, rounds: np.ndarray, values: np.ndarray, colour: str, label: str | None = None, **options) -> None:
+def _line(
+    axes: Axes, rounds: np.ndarray, values: np.ndarray, colour: str, label: str | None = None, **options: Any
+) -> None:
     """Mean over seeds with a band of one standard deviation, as in the paper."""
     mean, spread = values.mean(axis=1), values.std(axis=1)
     axes.plot(rounds, mean, color=colour, label=label, linewidth=1.4, **options)

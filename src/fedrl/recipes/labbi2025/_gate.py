@@ -10,6 +10,7 @@ import jax.numpy as jnp
 
 from fedrl.engines.fused import fused
 from fedrl.environments.tabular import solvers
+from fedrl.environments.tabular.finite import MDP
 from fedrl.environments.tabular.random_mdp import World
 from fedrl.evaluation import exact_return
 from fedrl.experiments import judge
@@ -25,7 +26,7 @@ CLIENTS = 2  # one of each type
 
 @dataclass(frozen=True)
 class Settings:
-    instance: str = "paper"  # worlds as the paper describes them, or "published": the 7-state tables of its code
+    instance: str = "paper"  # MDPs as the paper describes them, or "published": the 7-state tables of its code
     conventions: str = "paper"  # or "published": gamma 0.99, b-RS without projection, Fed-Q-learning as in the code
     rounds: int = 1000  # R
     eval_every: int = 10  # rounds between measurements
@@ -34,7 +35,7 @@ class Settings:
     horizon: int = 20  # T
     batch: int = 20  # B; Fed-Q-learning draws T * B samples per local step
     lam: float = 0.05  # weight of the entropy in RS- and b-RS-FedPG
-    world_seed: int = 0  # of the worlds, which are the same for all seeds of a run
+    world_seed: int = 0  # of the MDPs, which are the same for all seeds of a run
     over: str = "vmap"
 
 
@@ -47,7 +48,7 @@ class Instances(NamedTuple):
     published: Callable[[], World]
     gamma: float  # the paper's
 
-    def env_params(self, config: Settings):
+    def env_params(self, config: Settings) -> MDP:
         if config.instance not in ("paper", "published"):
             raise RecipeError(f"instance must be 'paper' or 'published', got {config.instance!r}")
         env_params = self.published() if config.instance == "published" else self.paper()

@@ -38,8 +38,8 @@ class Settings:
     horizon: int = 20  # T
     batch: int = 20  # B
     lam: float = 0.05  # weight of the entropy in RS- and b-RS-FedPG
-    world_seed: int = 0  # of the worlds, which are the same for all seeds of a run
-    conventions: str = "paper"  # or "published": gamma 0.99, two kinds of worlds, corner start, b-RS without projection
+    world_seed: int = 0  # of the MDPs, which are the same for all seeds of a run
+    conventions: str = "paper"  # or "published": gamma 0.99, two kinds of MDPs, corner start, b-RS without projection
     control: bool = False  # also the smallest federation with the step of the largest
     over: str = "vmap"
 
@@ -48,7 +48,7 @@ PAPER_SETTINGS = {"clients": (2, 10, 50), "rounds": 2000, "eval_every": 5}
 
 
 class Ends(NamedTuple):
-    """Between which values a federation learns."""
+    """The values at the start and at the end of learning."""
 
     uniform: float
     best: float
@@ -82,7 +82,7 @@ def control_name(method: str, config: Settings) -> str:
 def _arm(config: Settings, task: Task, method: str, count: int, step_of: int) -> Arm:
     published = family.is_published(config.conventions)
     gamma = task.discount(published)
-    env_params = _worlds(task, config.epsilon, published, config.world_seed, count)
+    env_params = _mdps(task, config.epsilon, published, config.world_seed, count)
     methods = family.fedpg(
         eta=config.eta * step_of,
         local_steps=config.local_steps,
@@ -103,7 +103,7 @@ def _arm(config: Settings, task: Task, method: str, count: int, step_of: int) ->
 
 
 @functools.lru_cache
-def _worlds(task: Task, epsilon: float, published: bool, world_seed: int, count: int) -> MDP:
+def _mdps(task: Task, epsilon: float, published: bool, world_seed: int, count: int) -> MDP:
     return family.stack(task.env_params(epsilon, published), count, world_seed)
 
 
@@ -113,7 +113,7 @@ def ends(config: Settings, task: Task, count: int) -> Ends:
 
 @functools.lru_cache
 def _ends(task: Task, epsilon: float, published: bool, world_seed: int, count: int) -> Ends:
-    env_params = family.from_anywhere(_worlds(task, epsilon, published, world_seed, count))
+    env_params = family.from_anywhere(_mdps(task, epsilon, published, world_seed, count))
     gamma = task.discount(published)
     uniform = jnp.full((task.states, task.actions), 1.0 / task.actions)
     best = common_policies.best_deterministic(env_params, gamma)

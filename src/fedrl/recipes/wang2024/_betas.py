@@ -24,7 +24,7 @@ class Settings(deep.Settings):
 def build(config: Settings, task: Task, engine: Engine) -> dict[str, Arm]:
     if not config.betas or max(config.betas) >= 1.0:
         raise RecipeError(
-            f"betas={config.betas}: wanted numbers below 1; PAvg, which is beta = 1, is there in any case"
+            f"betas={config.betas}: expected numbers below 1; PAvg, which is beta = 1, is always included"
         )
     arms = {BASELINE: deep.arm(task, config, config.clients, BASELINE, 1.0, engine)}
     for method in METHODS:
@@ -107,7 +107,7 @@ def _less(config: Settings, arms: dict[str, Outcome], text: str, distance: Calla
 
 
 def draw(config: Settings, arms: dict[str, Outcome], folder: Path, task: Task) -> list[Path]:
-    """One panel a method, as in the paper; bands of one standard deviation over seeds."""
+    """One panel per method, as in the paper; bands of one standard deviation over seeds."""
     figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
     for panel, method in zip(axes, METHODS, strict=True):
         names = [BASELINE, *(arm_name(method, beta) for beta in config.betas)]

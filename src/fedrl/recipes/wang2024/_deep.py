@@ -1,4 +1,4 @@
-"""What the deep half of Wang et al. 2024 (§7, App. E.2) shares: three tasks, the two methods, and PAvg beside them.
+"""Shared by the deep half of `wang2024` (§7, App. E.2): three tasks, the two methods, and PAvg beside them.
 
 Paper and published code differ (docs/reproductions/wang2024.md). Here the paper's algorithms run: constant eta, momentum
 across rounds, plain return-to-go without a baseline. What the paper does not say (horizon, discount, how much the clients'
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from jax import Array
 from matplotlib.axes import Axes
 
 from fedrl.algorithms.fedavg import pavg
@@ -22,6 +23,7 @@ from fedrl.environments.protocol import Environment, Host
 from fedrl.evaluation import sampled_return
 from fedrl.experiments.recipe import Arm, Outcome, RecipeError
 from fedrl.federations.federation import Federation, Method
+from fedrl.keys import Key
 from fedrl.plots import style
 from fedrl.policies.mlp import mlp
 from fedrl.records import log
@@ -30,15 +32,16 @@ SVRPG, HAPG, BASELINE = "FedSVRPG-M", "FedHAPG-M", "PAvg"
 METHODS = {SVRPG: fedsvrpg_m, HAPG: fedhapg_m}
 
 
+DrawParams = Callable[[Key, int | Array], Any]  # (key, client_id) -> environment parameters
+
+
 class Task(NamedTuple):
     name: str
     gamma: float
     horizon: int
     hidden: int  # units in each of the two tanh layers
     make: Callable[[float, int], Environment | Host]  # (gamma, horizon)
-    env_params: Callable[
-        [float], Callable
-    ]  # (spread) -> worlds whose ranges of initial states are the usual ones times 1 ± spread
+    env_params: Callable[[float], DrawParams]  # (spread) -> initial states range over the usual widths times 1 ± spread
 
 
 def _half_cheetah(gamma: float, horizon: int) -> Host:
@@ -53,25 +56,27 @@ def _walker2d(gamma: float, horizon: int) -> Host:
     return walker2d(gamma, horizon)
 
 
-def _cheetah_worlds(spread: float) -> Callable:
-    from fedrl.environments.control.mujoco import HALF_CHEETAH, perturbed_starts
+def _cheetah_params(spread: float) -> DrawParams:
+    from fedrl.environments.control.mujoco import perturbed_starts
+    from fedrl.environments.control.mujoco_tasks import HALF_CHEETAH
 
     return perturbed_starts(HALF_CHEETAH, spread=spread * HALF_CHEETAH.noise)
 
 
-def _walker_worlds(spread: float) -> Callable:
-    from fedrl.environments.control.mujoco import WALKER2D, perturbed_starts
+def _walker_params(spread: float) -> DrawParams:
+    from fedrl.environments.control.mujoco import perturbed_starts
+    from fedrl.environments.control.mujoco_tasks import WALKER2D
 
     return perturbed_starts(WALKER2D, spread=spread * WALKER2D.noise)
 
 
-def _cart_worlds(spread: float) -> Callable:
+def _cart_params(spread: float) -> DrawParams:
     return cart_pole.perturbed_starts(0.05, 0.05 * spread)
 
 
-CART_POLE = Task("CartPole", 0.995, 100, 8, cart_pole.environment, _cart_worlds)
-CHEETAH = Task("HalfCheetah", 0.999, 500, 32, _half_cheetah, _cheetah_worlds)
-WALKER = Task("Walker", 0.999, 500, 32, _walker2d, _walker_worlds)
+CART_POLE = Task("CartPole", 0.995, 100, 8, cart_pole.environment, _cart_params)
+CHEETAH = Task("HalfCheetah", 0.999, 500, 32, _half_cheetah, _cheetah_params)
+WALKER = Task("Walker", 0.999, 500, 32, _walker2d, _walker_params)
 
 
 @dataclass(frozen=True)
@@ -96,7 +101,7 @@ def arm(task: Task, config: Settings, clients: int, method: str, beta: float, en
     if config.first not in ("theorem", "zero"):
         raise RecipeError(f"first={config.first!r}: choose theorem or zero")
     if not 0.0 <= config.spread <= 1.0:
-        raise RecipeError(f"spread={config.spread}: wanted a share of the usual range, from 0 to 1; published: 0.1")
+        raise RecipeError(f"spread={config.spread}: expected a share of the usual range, from 0 to 1; published: 0.1")
     federation = Federation(task.make(task.gamma, config.horizon), task.env_params(config.spread), clients=clients)
     evaluation = sampled_return(config.episodes)
     return Arm(_method(task, config, method, beta), federation, config.rounds, engine, evaluation, config.eval_every)
@@ -126,7 +131,7 @@ def curve(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
 
 def learning(outcome: Outcome) -> np.ndarray:
     """[seeds] the return averaged over all measured rounds but round 0, in which nothing has been learnt."""
-    return curve(outcome)[1][1:].mean(axis=0)
+    return np.asarray(curve(outcome)[1][1:].mean(axis=0))
 
 
 WHEN: dict[str, Callable[[Outcome], np.ndarray]] = {"over all rounds": learning, "at the end": Outcome.final}

@@ -25,7 +25,7 @@ class HalfCheetah(_betas.Settings):
     batch: int = 4
     episodes: int = 4
     eval_every: int = 2
-    workers: int = 0  # processes that simulate; 0: one a core
+    workers: int = 0  # processes that simulate; 0: one per core
 
 
 CART_POLE = Recipe(

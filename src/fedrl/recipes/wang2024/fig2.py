@@ -73,7 +73,7 @@ def _numbers(small: Outcome, large: Outcome) -> dict[str, Any]:
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
-    """One panel a method; bands of one standard deviation over seeds."""
+    """One panel per method; bands of one standard deviation over seeds."""
     figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
     for panel, method in zip(axes, METHODS, strict=True):
         deep.lines(panel, {f"N = {count}": arms[arm_name(method, count)] for count in config.clients})

@@ -22,6 +22,7 @@ from fedrl.federations.federation import Federation
 from fedrl.keys import Key
 from fedrl.plots import style
 from fedrl.policies.softmax import softmax_table
+from fedrl.types import BuildPolicy
 
 PRINTED = {  # beta: value at kappa 0, .2, .4, .6, .8, 1
     0.1: (8.013, 7.957, 7.968, 7.961, 7.964, 7.981),
@@ -66,7 +67,7 @@ def name(beta: float, kappa: float) -> str:
 
 def _arm(config: Config, beta: float, kappa: float) -> Arm:
     generator = GENERATORS[config.generator]
-    generator(5, 5, kappa)  # complains of a kappa outside [0, 1]
+    generator(5, 5, kappa)  # raises if kappa is outside [0, 1]
 
     def draw(key: Key, client_id: Array, share: Array) -> finite.MDP:
         return generator(5, 5, share)(key, client_id)
@@ -92,7 +93,7 @@ def _arm(config: Config, beta: float, kappa: float) -> Arm:
     return Arm(method, federation, config.rounds, fused(config.over), eval_every=max(1, config.rounds // 4))
 
 
-def softmax_start(logits: str):
+def softmax_start(logits: str) -> BuildPolicy:
     starts = {"zero": None, "uniform": lambda key, shape: jax.random.uniform(key, shape)}
     if logits not in starts:
         raise RecipeError(f"logits={logits!r}: choose zero or uniform")
@@ -129,7 +130,7 @@ def _flat_claim(config: Config, arms: dict[str, Outcome]) -> Claim:
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
-    """Final value against kappa, one line a beta; the paper's printed values dashed."""
+    """Final value against kappa, one line per beta; the paper's printed values dashed."""
     figure, axes = style.axes()
     for index, beta in enumerate(config.betas):
         colour = style.look(index)["color"]

@@ -42,7 +42,7 @@ class Config:
     walker_batch: int = 4
     walker_horizon: int = 500
     over: str = "vmap"  # engine for CartPole: "vmap" (fast) or "map" (exact)
-    workers: int = 0  # processes that simulate Walker; 0: one a core
+    workers: int = 0  # processes that simulate Walker; 0: one per core
 
 
 def settings(config: Config, task: Task) -> deep.Settings:
@@ -87,7 +87,7 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 
 def _best(config: Config, arms: dict[str, Outcome], task: Task) -> Claim:
-    """Compared seed by seed: the same worlds and first parameters."""
+    """Compared seed by seed: the same environments and initial parameters."""
     verdicts, numbers = [], {}
     best = arms[arm_name(task, BEST)].final()
     for beta in columns(config):
@@ -103,7 +103,7 @@ def _best(config: Config, arms: dict[str, Outcome], task: Task) -> Claim:
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
-    """Final return of each arm, one panel a task; the paper's printed values as crosses."""
+    """Final return of each arm, one panel per task; the paper's printed values as crosses."""
     size = (5 * len(config.tasks), 4.2)
     figure, axes = plt.subplots(1, len(config.tasks), figsize=size, squeeze=False, layout="constrained")
     places = range(len(columns(config)))

@@ -1,4 +1,4 @@
-"""What Xie & Song 2025 say their figures show, decided on returns averaged over the last tenth of a run."""
+"""The claims of `xie2025` about its figures, decided on returns averaged over the last tenth of a run."""
 
 import itertools
 import math
@@ -14,12 +14,12 @@ COMPARABLE = 10.0  # "comparable" final performance: within so many points of re
 def late(outcome: Outcome, share: float = 0.1) -> np.ndarray:
     """Return of each seed, averaged over the last `share` of the measured rounds."""
     _, returns = outcome.curve()
-    return returns[-max(1, math.ceil(share * len(returns))) :].mean(axis=0)
+    return np.asarray(returns[-max(1, math.ceil(share * len(returns))) :].mean(axis=0))
 
 
 def whole(outcome: Outcome) -> np.ndarray:
     """Return of each seed, averaged over all measured rounds: a fast learner is high here."""
-    return outcome.curve()[1].mean(axis=0)
+    return np.asarray(outcome.curve()[1].mean(axis=0))
 
 
 def ends_above(arms: dict[str, Outcome], better: str, worse: str, where: str = "") -> Claim:
@@ -61,11 +61,11 @@ def gap_grows(arms: dict[str, dict[str, Outcome]], better: str, worse: str) -> C
 
 def less_affected(arms: dict[str, dict[str, Outcome]], name: str, than: str) -> Claim:
     """From the lowest level to the highest, `name` loses less than `than`."""
-    gap, error = judge.difference(_lost(arms, than), _lost(arms, name))
+    gap, error = judge.difference(_decline(arms, than), _decline(arms, name))
     text = f"{name} loses less from low to high heterogeneity than {than}"
     return Claim(text, judge.sign(gap, error), {"difference": gap, "se": error})
 
 
-def _lost(arms: dict[str, dict[str, Outcome]], name: str) -> np.ndarray:
+def _decline(arms: dict[str, dict[str, Outcome]], name: str) -> np.ndarray:
     ends = [late(of[name]) for of in arms.values()]
-    return ends[0] - ends[-1]
+    return np.asarray(ends[0] - ends[-1])

@@ -35,7 +35,7 @@ def by_level(levels: tuple[str, ...], arms: dict[str, Outcome]) -> dict[str, dic
 
 
 def draw(found: dict[str, dict[str, Outcome]], path: Path, title: str) -> Path:
-    """One panel a level, one line a method, with a band of one standard error."""
+    """One panel per level, one line per method, with a band of one standard error."""
     figure, panels = plt.subplots(1, len(found), figsize=(4.2 * len(found), 3.8), layout="constrained", squeeze=False)
     for axes, (level, outcomes) in zip(panels[0], found.items(), strict=True):
         for index, (name, outcome) in enumerate(outcomes.items()):

@@ -24,7 +24,7 @@ BASELINES = (FEDAVG, POWER, GRADIENT)
 
 @dataclass(frozen=True)
 class Config:
-    """What the recipes of this paper have in common; where Mountain Cars and Hoppers differ, each sets its own."""
+    """Common settings of this paper's recipes; Mountain Cars and Hoppers override what differs."""
 
     level: str = "medium"  # heterogeneity: "low", "medium" or "high"
     clients: int = 60  # N
@@ -48,9 +48,9 @@ class Config:
     clip: bool = True  # after actions were clipped to their bounds
     advantage: str = "gae"  # in Delta_n: "gae" (paper) or "model" (published: policy evaluation on the tabular model)
     sweeps: int = 100  # time horizon of the visitation frequencies
-    filters: Literal["pooled", "own"] = "pooled"  # what is seen is standardised by; published: each client's own
+    filters: Literal["pooled", "own"] = "pooled"  # statistics that standardise observations; published: own
     warm_up: int = 10_240  # steps per client before the first round (published: 100,000 cars, 50,000 hoppers)
-    remember: int = 5  # iterations the model is made of
+    remember: int = 5  # iterations that make up the model
 
 
 def method(config: Config, name: str, *, entropy_every: int) -> Method:

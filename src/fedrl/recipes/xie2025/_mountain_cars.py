@@ -15,9 +15,7 @@ ENTROPY_EVERY = {"low": 10, "medium": 20, "high": 50}  # rounds; published code
 @dataclass(frozen=True)
 class Config(methods.Config):
     convention: str = "paper"  # of the shifts: "paper" or "published" (high then goes up to 2.92)
-    cost: str = (
-        "shifted"  # what is charged: the shifted action (published) or the policy's own ("policy": all stand still)
-    )
+    cost: str = "shifted"  # which action costs: the shifted one (published) or the policy's ("policy": all stand still)
     clip: bool = False  # published: beyond the bounds, too, actions differ, in cost and for a shifted car in effect
     over: str = "vmap"  # engine: "vmap" (fast) or "map" (exact)
 

@@ -1,8 +1,8 @@
 """HongKongOSMs (Xie & Song 2025, §5.1) on ten synthetic road networks: one car learns among ten on each.
 
 The paper's extracts of Hong Kong are not public, and these are no part of Hong Kong. Of Tables 3 and 4: rate, decay, batch,
-steps, E, KL target, N, d, K and I. Ours, because the paper does not say: the networks, what is earned, the length of a step
-and of an episode (`environments/osm`), the number of rounds, rounding, and how the entropy bonus falls.
+steps, E, KL target, N, d, K and I. Ours, because the paper does not say: the networks, the reward, the length of a step
+and of an episode (`environments/traffic/osm`), the number of rounds, rounding, and how the entropy bonus falls.
 """
 
 from dataclasses import dataclass
@@ -60,12 +60,12 @@ def arm(config: Config, name: str) -> Arm:
 
 
 def references(config: Config) -> dict[str, float]:
-    """What the curves are to be seen beside: a car that always accelerates, and one that SUMO drives like the others."""
-    return _earned(config.clients, config.horizon, config.dt)
+    """Reference values for the curves: a car that always accelerates, and one that SUMO drives like the others."""
+    return _reference_returns(config.clients, config.horizon, config.dt)
 
 
 @cache
-def _earned(clients: int, horizon: int, dt: float) -> dict[str, float]:
+def _reference_returns(clients: int, horizon: int, dt: float) -> dict[str, float]:
     """Mean return of an episode on each network."""
     from fedrl.environments.subprocess_env import SubprocessEnv
     from fedrl.environments.traffic.osm import synthetic

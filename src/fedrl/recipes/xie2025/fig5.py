@@ -29,7 +29,7 @@ def build(config: Config) -> dict[str, Arm]:
 def frequency(outcome: Outcome) -> np.ndarray:
     """Share of all choices that fell on each client [N]."""
     times = np.sum([row["train/chosen"] for row in outcome.rows if "train/chosen" in row], axis=0)
-    return times / times.sum()
+    return np.asarray(times / times.sum())
 
 
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
@@ -62,7 +62,7 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 
 def _mean(outcome: Outcome, clients: slice) -> np.ndarray:
-    return outcome.returns[:, clients].mean(axis=1)
+    return np.asarray(outcome.returns[:, clients].mean(axis=1))
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:

@@ -1,4 +1,4 @@
-"""How the recipes compare and draw arms: normalised average speed (NAS), seeds being shared between the arms."""
+"""Comparing and drawing arms: normalised average speed (NAS), with the same seeds in all arms."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ def above(text: str, better: np.ndarray, worse: np.ndarray) -> Claim:
 
 def whole(outcome: Outcome) -> np.ndarray:
     """NAS of each seed, averaged over all tests: a fast learner is high here."""
-    return outcome.curve()[1].mean(axis=0)
+    return np.asarray(outcome.curve()[1].mean(axis=0))
 
 
 def line(axes: Any, index: int, name: str, epochs: np.ndarray, values: np.ndarray) -> None:
@@ -31,7 +31,7 @@ def line(axes: Any, index: int, name: str, epochs: np.ndarray, values: np.ndarra
 
 
 def by_epoch(rounds: np.ndarray, epochs: int) -> np.ndarray:
-    return rounds * epochs / max(rounds[-1], 1)
+    return np.asarray(rounds * epochs / max(rounds[-1], 1))
 
 
 def draw(

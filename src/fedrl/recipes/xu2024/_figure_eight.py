@@ -1,8 +1,8 @@
-"""What the recipes on Figure Eight share (Xu et al. 2024, §VII): the world, in arrays or in SUMO; PPO; how it is measured.
+"""Shared by the recipes on Figure Eight (`xu2024` §VII): the environment, in arrays or in SUMO; PPO; the evaluation.
 
 Of Table III: m = 7, T = 1500, P = 250, gamma 0.9, clip 0.2, 4 passes over a mini-batch. What the paper does not say is ours:
-two layers of 64 tanh units for actor and critic, Adam, lambda 0.95 of GAE, observations filtered, and the settings of the
-world (`environments/traffic/sumo/figure_eight.py`). An epoch is 6 mini-batches.
+two layers of 64 tanh units for actor and critic, Adam, lambda 0.95 of GAE, filtered observations, and the settings of the
+environment (`environments/traffic/sumo/figure_eight.py`). An epoch is 6 mini-batches.
 """
 
 from dataclasses import dataclass
@@ -45,9 +45,7 @@ class Config:
     minibatch: int = 250  # P: steps between two local updates
     eta: float = 1e-3  # Table III says 1e-4, its Figure 5 that 1e-3 is better
     hidden: int = 64
-    filters: Literal["pooled", "own"] = (
-        "own"  # whose statistics observations are standardised by: each agent's "own", or "pooled"
-    )
+    filters: Literal["pooled", "own"] = "own"  # statistics that standardise observations: each agent's, or pooled
     repetitions: int = 5  # of a test epoch
     test_every: int = 10  # epochs
 
@@ -56,8 +54,8 @@ PAPER_SETTINGS = {"epochs": 500}
 
 
 def learner(config: Config, eta: float | None = None, remember: int = 0) -> BuildLearner:
-    """PPO; with `remember` it also has a loss on the last mini-batches."""
-    learning_rate = config.eta if eta is None else eta
+    """PPO; with `remember` it also has a loss on its last mini-batches."""
+    step_size = config.eta if eta is None else eta
     return ppo(
         policy=gaussian_mlp(config.hidden, config.hidden),
         value=(config.hidden, config.hidden),
@@ -65,8 +63,8 @@ def learner(config: Config, eta: float | None = None, remember: int = 0) -> Buil
         num_envs=1,
         epochs=4,
         minibatch=config.minibatch,
-        learning_rate=constant(learning_rate),
-        critic_learning_rate=learning_rate,
+        learning_rate=constant(step_size),
+        critic_learning_rate=step_size,
         critic_epochs=4,
         critic_minibatch=config.minibatch,
         filter_rewards=False,
@@ -93,7 +91,7 @@ def pace(row: Row) -> StepCounts | None:
 
 
 def arm(config: Config, method: Method, tau: int = 1) -> Arm:
-    """tau local updates a round: so many rounds that all arms see the same epochs."""
+    """tau local updates per round; the number of rounds is such that all arms see the same epochs."""
     if config.length % config.minibatch or config.epochs < 1:
         raise RecipeError(
             f"length={config.length} must be a multiple of minibatch={config.minibatch}, and epochs at least 1, "

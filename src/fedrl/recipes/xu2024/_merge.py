@@ -1,4 +1,4 @@
-"""What the recipes on Merge share (Xu et al. 2024, Figs. 6d to 6f): SUMO, five agents, talk along the road.
+"""Shared by the recipes on Merge (`xu2024` Figs. 6d to 6f): SUMO, five agents that communicate along the road.
 
 The agents are slots in a row, each linked to the next, so mu_2 = 0.3820 as in the paper. tau = 15 as in Figure 6c. What the
 paper does not say is as on Figure Eight (`_figure_eight.py`).
@@ -68,7 +68,7 @@ def build(config: Config, improve: Improve) -> dict[str, Arm]:
     updates = config.epochs * config.length // config.minibatch
     if config.length % config.minibatch or updates < config.tau:
         raise RecipeError(
-            f"{config.epochs} epochs of length={config.length} want to be whole mini-batches of {config.minibatch}, and at "
+            f"{config.epochs} epochs of length={config.length} must be whole mini-batches of {config.minibatch}, and at "
             f"least tau={config.tau} of them; try --set minibatch=250 --set epochs=20"
         )
     federation = pettingzoo(
@@ -102,13 +102,13 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
     return [
         curves.above("FIRL_C is above FIRL (mean over all tests)", curves.whole(talking), curves.whole(plain)),
         curves.above("FIRL_C ends above FIRL", talking.final(), plain.final()),
-        curves.above("FIRL varies more from test to test than FIRL_C", _unrest(plain), _unrest(talking)),
+        curves.above("FIRL varies more from test to test than FIRL_C", _variation(plain), _variation(talking)),
     ]
 
 
-def _unrest(outcome: Outcome) -> np.ndarray:
-    """Of each seed, how far NAS moves between two tests, in the mean."""
-    return np.abs(np.diff(outcome.curve()[1], axis=0)).mean(axis=0)
+def _variation(outcome: Outcome) -> np.ndarray:
+    """Mean change of NAS between two tests, per seed."""
+    return np.asarray(np.abs(np.diff(outcome.curve()[1], axis=0)).mean(axis=0))
 
 
 def draw(config: Config, arms: dict[str, Outcome], path: Path, title: str) -> Path:

@@ -1,4 +1,4 @@
-"""What the curves are to be seen beside: agents that always accelerate, and the traffic that SUMO drives on its own."""
+"""Reference values for the curves: agents that always accelerate, and traffic that SUMO drives alone."""
 
 from functools import cache, partial
 from typing import Any
@@ -17,7 +17,7 @@ def merge(length: int) -> dict[str, float]:
 
 
 @cache
-def _speeds(world: str, length: int) -> dict[str, float]:
+def _speeds(network: str, length: int) -> dict[str, float]:
     """Mean speeds in m/s over a few epochs in SUMO; nothing where it is not installed."""
     try:
         from fedrl.environments.traffic import sumo
@@ -27,7 +27,7 @@ def _speeds(world: str, length: int) -> dict[str, float]:
 
     found = {}
     for name, driver in (("always accelerate", "agents"), ("SUMO drives all", "sumo")):
-        env = SubprocessEnv(partial(getattr(sumo, world), driver, horizon=length))
+        env = SubprocessEnv(partial(getattr(sumo, network), driver, horizon=length))
         try:
             found[name] = float(np.mean([_mean_speed(env, seed) for seed in range(EPOCHS)]))
         finally:
@@ -36,7 +36,7 @@ def _speeds(world: str, length: int) -> dict[str, float]:
 
 
 def _mean_speed(env: Any, seed: int) -> float:
-    """Over one epoch in which every agent's action is 1; they are only asked where they drive."""
+    """Over one epoch in which every agent's action is 1; only the agents on the road act."""
     env.reset(seed=seed)
     total, steps = 0.0, 0
     while env.agents:

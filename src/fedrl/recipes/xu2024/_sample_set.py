@@ -30,12 +30,12 @@ from fedrl.types import Algorithm, Client, Exchange, Learner, Server, Trajectory
 
 
 def parameters(algorithm: Algorithm, state: State) -> Tree:
-    """What every arm keeps: the average parameters of each seed."""
+    """The snapshot of every arm: the average parameters of each seed."""
     return {"theta": jax.vmap(algorithm.answer)(state.server)}
 
 
 def with_samples(federation: Federation, algorithm: Algorithm, state: State) -> Tree:
-    """What the arm with tau = 1 keeps: also what its agents, in the first seed, see next, and their own filters."""
+    """The snapshot of the arm with tau = 1: also the next trajectories of its agents (first seed) and their filters."""
     server, clients = (trees.take(x, jnp.int32(0)) for x in (state.server, state.clients))
     everyone = federation.rows(federation.shared(), clients, jnp.arange(federation.count, dtype=jnp.int32))
     key = keys.of(state.key[0], "sample set", server.round)
@@ -55,10 +55,10 @@ def _collecting(train: Exchange) -> Callable[[Server, Client, Tree, Key], Trajec
 
 
 def norms(config: Config, arms: dict[str, Outcome], sampled: str) -> dict[str, np.ndarray]:
-    """||grad F||^2 of each arm [tests, seeds], from what it kept; the arm `sampled` kept the samples too."""
+    """||grad F||^2 of each arm [tests, seeds], from its snapshots; those of the arm `sampled` have the samples too."""
     federation = eight.federation(config)
     learner = eight.learner(config, remember=1)(federation.environment)
-    like = _kept(config, federation, arms[sampled].returns.shape[0])
+    like = _like(config, federation, arms[sampled].returns.shape[0])
     rows = [tree for _, tree in snapshots.load(arms[sampled].folder, like)]
     trajectory, own = (
         jax.tree.map(lambda *x: jnp.concatenate(x), *(row[name] for row in rows)) for name in ("seen", "filters")
@@ -67,20 +67,20 @@ def norms(config: Config, arms: dict[str, Outcome], sampled: str) -> dict[str, n
     size = jax.jit(lambda thetas: jax.lax.map(lambda theta: trees.squared_norm(jax.grad(loss)(theta).actor), thetas))
     found = {}
     for name, outcome in arms.items():
-        trees_kept = snapshots.load(outcome.folder, like if name == sampled else {"theta": like["theta"]})
-        found[name] = np.stack([np.asarray(size(tree["theta"]), np.float64) for _, tree in trees_kept])
+        saved = snapshots.load(outcome.folder, like if name == sampled else {"theta": like["theta"]})
+        found[name] = np.stack([np.asarray(size(tree["theta"]), np.float64) for _, tree in saved])
     return found
 
 
-def _kept(config: Config, federation: Federation, seeds: int) -> Tree:
-    """What the arm with the samples keeps, as zeros."""
+def _like(config: Config, federation: Federation, seeds: int) -> Tree:
+    """The snapshot of the arm with the samples, as zeros."""
     algorithm = eight.variant(config, TABLE_IV[0])(federation)
 
-    def opened(key: Key) -> State:
+    def init(key: Key) -> State:
         return State(key, algorithm.init(key), federation.enrol(federation.shared(), key, algorithm))
 
     seeded = jnp.stack([keys.of_seed(seed) for seed in range(seeds)])
-    shapes = jax.eval_shape(lambda: with_samples(federation, algorithm, jax.vmap(opened)(seeded)))
+    shapes = jax.eval_shape(lambda: with_samples(federation, algorithm, jax.vmap(init)(seeded)))
     return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
 

@@ -1,4 +1,4 @@
-"""Rows of Table IV beside each other, named as the figures name them, and what they have spent."""
+"""Rows of Table IV side by side, named as in the figures, and their overheads."""
 
 from fedrl.experiments.recipe import Arm, Outcome
 from fedrl.recipes.xu2024 import _figure_eight as eight
