@@ -51,7 +51,7 @@ WRONG: Mistakes = {
     "MDPs differ": (lambda: Federation(WHERE, [ONE, MDP(*(x[:2] for x in ONE))]), "the clients' MDPs differ in size"),
     "half a client": (
         lambda: Federation(WHERE, MDPS, clients=2.5),
-        "clients expects a whole number, got 2.5; write clients=20",
+        "clients wants a whole number, got 2.5; write clients=20",
     ),
     "states": (lambda: finite.environment(states=2.5, actions=2, gamma=0.9), "states expects a whole number, got 2.5"),
     "an unknown id": (lambda: fedrl.gymnasium("CartPol-v1", clients=2), '"CartPol-v1": .*Did you mean: `CartPole`'),
