@@ -212,7 +212,7 @@ def test_numpy_and_jax_numbers_are_numbers():
     assert build(whole=np.int64(3), number=np.float32(0.5), some=[1, 2]) == (3, 0.5, [1, 2])
     assert build(whole=jnp.int32(3), number=jnp.float32(0.5)) == (3, 0.5, ())
     assert build(whole=3, number=3) == (3, 3, ())
-    with pytest.raises(TypeError, match=r"whole wants a whole number, got a .* of shape \(2,\)"):
+    with pytest.raises(TypeError, match=r"whole expects a whole number, got a .* of shape \(2,\)"):
         build(whole=np.arange(2), number=1.0)
 
 

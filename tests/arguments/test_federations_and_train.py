@@ -53,7 +53,7 @@ WRONG: Mistakes = {
         lambda: Federation(WHERE, MDPS, clients=2.5),
         "clients wants a whole number, got 2.5; write clients=20",
     ),
-    "states": (lambda: finite.environment(states=2.5, actions=2, gamma=0.9), "states wants a whole number, got 2.5"),
+    "states": (lambda: finite.environment(states=2.5, actions=2, gamma=0.9), "states expects a whole number, got 2.5"),
     "an unknown id": (lambda: fedrl.gymnasium("CartPol-v1", clients=2), '"CartPol-v1": .*Did you mean: `CartPole`'),
     "an id alone": (lambda: fedrl.gymnasium("CartPole-v1"), r"missing clients; write gymnasium\(make_env, clients\)"),
     "swapped id": (
@@ -62,7 +62,7 @@ WRONG: Mistakes = {
     ),
     "an environment": (
         lambda: fedrl.gymnasium(gym.make("CartPole-v1"), 2),
-        'wants a function or text, got a .*"CartPole-v1"',
+        'expects a function or text, got a .*"CartPole-v1"',
     ),
     "plain tuples": (
         lambda: Federation(WHERE, [tuple(ONE)] * 2),
@@ -113,8 +113,11 @@ WRONG: Mistakes = {
     ),
     # train
     "swapped": (lambda: trained(FED, method()), r"method and federation are swapped; write train\(method, federation"),
-    "half a round": (lambda: trained(method(), FED, rounds=2.5), "rounds wants a whole number, got 2.5"),
-    "seeds in text": (lambda: trained(method(), FED, seeds="3"), "seeds wants a whole number.* seeds=3 without quotes"),
+    "half a round": (lambda: trained(method(), FED, rounds=2.5), "rounds expects a whole number, got 2.5"),
+    "seeds in text": (
+        lambda: trained(method(), FED, seeds="3"),
+        "seeds expects a whole number.* seeds=3 without quotes",
+    ),
     "engine in text": (lambda: trained(method(), FED, engine="ray"), r"write engine=ray\(\) after `from fedrl\.engin"),
     "uncalled engine": (lambda: trained(method(), FED, engine=ray), r"engine=ray is not called; write engine=ray\(\)"),
     "uncalled measure": (
@@ -122,15 +125,15 @@ WRONG: Mistakes = {
         r"write evaluation=sampled_return\(\)",
     ),
     "uncalled method": (lambda: trained(AVG, FED), r"method=fedavg is not called; write method=fedavg\(learner\)"),
-    "a learner": (lambda: trained(PPO(), FED), r"wants a method, got a learner, ppo\(…\); write fedavg\(ppo\(…\)\)"),
+    "a learner": (lambda: trained(PPO(), FED), r"expects a method, got a learner, ppo\(…\); write fedavg\(ppo\(…\)\)"),
     "an id": (
         lambda: trained(method(), "CartPole-v1"),
-        'wants a Federation.* give fedrl.gymnasium\\("CartPole-v1", clients=8',
+        'expects a Federation.* give fedrl.gymnasium\\("CartPole-v1", clients=8',
     ),
     "num_rounds": (lambda: fedrl.train(method(), FED, num_rounds=2), r"did you mean rounds\?"),
     "no rounds": (lambda: fedrl.train(method(), FED), r"missing rounds; write train\(method, federation, rounds=…\)"),
     "negative rounds": (lambda: trained(method(), FED, rounds=-1), "rounds must be a finite number at least 1, got -1"),
-    "measure as engine": (lambda: trained(method(), FED, engine=sampled_return()), "wants an engine.*, got a measur"),
+    "measure as engine": (lambda: trained(method(), FED, engine=sampled_return()), "expects an engine.*, got a measur"),
     "a table of bits": (
         lambda: trained(b_rs_fedpg(batch=1, lam=0.1, policy=softmax_table(), **STEPS), FED),
         r"wants a bit-level policy, one decision for each of the 2 bits .* with 1 for 3 actions; use bit_softmax",

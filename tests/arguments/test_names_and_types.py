@@ -1,4 +1,4 @@
-"""Arguments that a function does not have, lacks, or wants of another type."""
+"""Arguments that are unknown, missing, or of the wrong type."""
 
 import math
 
@@ -26,12 +26,12 @@ PPO, TRPO, AVG = ppo.ppo, trpo.trpo, fedavg.fedavg
 WRONG: Mistakes = {
     "typo": (
         lambda: PPO(stepz=2000),
-        r"ppo\(\) has no argument 'stepz'; did you mean steps\? It takes trust, optimiser",
+        r"ppo\(\) has no argument 'stepz'; did you mean steps\? It takes trust, optimizer",
     ),
-    "learning_rate": (lambda: PPO(learning_rate=1e-3), r"did you mean rate\?.* and remember$"),
+    "rate": (lambda: PPO(rate=1e-3), r"did you mean learning_rate\?.* and remember$"),
     "lr": (lambda: pavg(lr=0.1, local_steps=1, horizon=1), r"pavg\(\) has no argument 'lr'; did you mean eta\?"),
-    "num_envs": (lambda: PPO(num_envs=4), r"did you mean copies\?"),
-    "gae_lambda": (lambda: TRPO(gae_lambda=0.9), r"did you mean lam\?"),
+    "n_envs": (lambda: PPO(n_envs=4), r"did you mean num_envs\?"),
+    "lam": (lambda: TRPO(lam=0.9), r"did you mean gae_lambda\?"),
     "clip": (lambda: PPO(clip_range=0.2), r"did you mean trust=clipped\(0\.2\)\?"),
     "clients_per_round": (lambda: AVG(PPO(), clients_per_round=4), r"did you mean selection=uniform\(4\)\?"),
     "server_stepp": (lambda: AVG(PPO(), server_stepp=1.0), r"did you mean server_step\?"),
@@ -61,54 +61,60 @@ WRONG: Mistakes = {
     # types
     "text": (
         lambda: fedsvrpg_m.fedsvrpg_m(beta="0.2", **STEPS),
-        "beta wants a number, got the text '0.2'; write beta=0.2 wi",
+        "beta expects a number, got the text '0.2'; write beta=0.2 wi",
     ),
-    "fraction": (lambda: pavg(**STEPS | {"horizon": 2.5}), "horizon wants a whole number, got 2.5; write horizon=2"),
-    "bool for int": (lambda: PPO(steps=True), "steps wants a whole number, got True"),
-    "int for bool": (lambda: PPO(bootstrap=1), "bootstrap wants True or False, got 1"),
-    "literal": (lambda: PPO(filters="shared"), "filters wants 'pooled' or 'own', got the text 'shared'"),
-    "layers": (lambda: PPO(value=64), r"value wants a tuple such as \(64, 64\), got 64"),
+    "fraction": (lambda: pavg(**STEPS | {"horizon": 2.5}), "horizon expects a whole number, got 2.5; write horizon=2"),
+    "bool for int": (lambda: PPO(steps=True), "steps expects a whole number, got True"),
+    "int for bool": (lambda: PPO(bootstrap=1), "bootstrap expects True or False, got 1"),
+    "literal": (lambda: PPO(filters="shared"), "filters expects 'pooled' or 'own', got the text 'shared'"),
+    "layers": (lambda: PPO(value=64), r"value expects a tuple such as \(64, 64\), got 64"),
     "layers in a tuple": (
         lambda: mlp((64, 64)),
-        r"hidden wants a whole number, got \(64, 64\); give the layers one by one",
+        r"hidden expects a whole number, got \(64, 64\); give the layers one by one",
     ),
     "learning_rate": (
         lambda: PPO(learning_rate="fast"),
-        r"rate wants a function or a number, got the text 'fast'; give 0\.001, or decaying",
+        r"learning_rate expects a function or a number, got the text 'fast'; give 0\.001, or decaying",
     ),
     "optimizer": (
         lambda: PPO(optimizer="adam"),
-        r"wants a GradientTransformation.* give fedrl.learners.optimizers.adam\(clip=0.5\)",
+        r"expects a GradientTransformation.* give fedrl.learners.optimizers.adam\(clip=0.5\)",
     ),
     "decay": (
         lambda: fmarl.fmarl(PPO(), tau=2, decay=0.95),
-        r"decay wants a function, got 0.95; give .*exponential\(0.95\)",
+        r"decay expects a function, got 0.95; give .*exponential\(0.95\)",
     ),
-    "layers of several choices": (lambda: multi_categorical_mlp("a"), "hidden wants a whole number, got the text 'a'"),
-    "infinitely many": (lambda: uniform(math.inf), "clients wants a whole number, got inf; give how many .* such as 4"),
+    "layers of several choices": (
+        lambda: multi_categorical_mlp("a"),
+        "hidden expects a whole number, got the text 'a'",
+    ),
+    "infinitely many": (
+        lambda: uniform(math.inf),
+        "clients expects a whole number, got inf; give how many .* such as 4",
+    ),
     "infinite rounds": (
         lambda: trained(method(), rounds=math.inf),
-        "rounds wants a whole number, got inf; give how many",
+        "rounds expects a whole number, got inf; give how many",
     ),
     "a share": (
         lambda: uniform(0.5),
-        "clients wants a whole number, got 0.5; give how many there are to be, such as 4",
+        "clients expects a whole number, got 0.5; give how many there are to be, such as 4",
     ),
     "half a step": (
         lambda: local_step_counts.given([1, 1.5, 2]),
-        r"each a whole number, got \[1, 1.5, 2\]; give one number a client",
+        r"each a whole number, got \[1, 1.5, 2\]; give one number per client",
     ),
-    "one pace": (lambda: local_step_counts.given(3), "steps wants a list, each a whole number, got 3"),
+    "one pace": (lambda: local_step_counts.given(3), "steps expects a list, each a whole number, got 3"),
     "paces in text": (
         lambda: local_step_counts.given("121"),
-        "steps wants a list, each a whole number, got the text '121'",
+        "steps expects a list, each a whole number, got the text '121'",
     ),
-    "seconds": (lambda: local_step_counts.by_step_time(["a", 1, 2]), "seconds wants a list, each a number, got "),
-    "quorum": (lambda: leave_out(quorum=True), "quorum wants a whole number or a number, got True"),
+    "seconds": (lambda: local_step_counts.by_step_time(["a", 1, 2]), "seconds expects a list, each a number, got "),
+    "quorum": (lambda: leave_out(quorum=True), "quorum expects a whole number or a number, got True"),
     # functions
     "rate of nothing": (
         lambda: PPO(learning_rate=lambda: 0.1),
-        "rate wants .* that cannot be called with 1 argument; give 0.001",
+        "learning_rate expects .* that cannot be called with 1 argument; give 0.001",
     ),
     "evaluation": (lambda: trained(method(), evaluation=lambda: 3), r"with 2 arguments; give exact_return\(\)"),
     "pace": (lambda: fmarl.fmarl(PPO(), tau=2, pace=lambda: 3), r"with 2 arguments; give by_step_time\(seconds\), "),
@@ -118,9 +124,12 @@ WRONG: Mistakes = {
     ),
     "snapshot": (
         lambda: trained(method(), snapshot=True),
-        "snapshot wants a function or None, got True; give a function such as",
+        "snapshot expects a function or None, got True; give a function such as",
     ),
-    "a choice": (lambda: AVG(PPO(), selection=uniform(2)(FED, None)), r"selection wants a selection, got a Selection"),
+    "a choice": (
+        lambda: AVG(PPO(), selection=uniform(2)(FED, None)),
+        r"selection expects a selection, got a Selection",
+    ),
     "nobody": (
         lambda: AVG(PPO(), selection=0),
         r"a selection, got 0; give everyone\(\), uniform\(clients\), weighted\(clients\), ",
@@ -135,14 +144,14 @@ WRONG: Mistakes = {
     "a ball": (lambda: AVG(PPO(), project=linf_ball(1.0)), r"project=lambda environment, policy: linf_ball\(1.0\)"),
     "start": (
         lambda: softmax_table(start=0.3),
-        "start wants a function or None, got 0.3; give .*=lambda key, shape: array",
+        "start expects a function or None, got 0.3; give .*=lambda key, shape: array",
     ),
     "array": (lambda: softmax_table(np.zeros((4, 3))), r"ndarray of shape \(4, 3\); give .*=lambda key, shape: array"),
-    "alone with 3": (lambda: alone.alone(3), r"learner wants a learner, got 3; give ppo\(\), "),
-    "along 3": (lambda: proximal(direction=3, mu=0.1), r"wants a direction, got 3; give .*reinforce\(horizon=…\)"),
+    "alone with 3": (lambda: alone.alone(3), r"learner expects a learner, got 3; give ppo\(\), "),
+    "along 3": (lambda: proximal(direction=3, mu=0.1), r"expects a direction, got 3; give .*reinforce\(horizon=…\)"),
     "steps_of": (
         lambda: gradient_learner(reinforce.reinforce(horizon=3), eta=0.1, local_steps=2, steps_of=3),
-        "steps_of wants a function or None, got 3; give a function of client and key",
+        "steps_of expects a function or None, got 3; give a function of client and key",
     ),
     # functions that build
     "uncalled": (
@@ -158,7 +167,7 @@ WRONG: Mistakes = {
     "number": (lambda: AVG(PPO(), selection=3), r"a selection, got 3; write selection=uniform\(3\) or"),
     "no learner": (
         lambda: AVG(reinforce.reinforce(horizon=8)),
-        r"a learner, got a direction, reinforce\(…\); write steps_al",
+        r"a learner, got a direction, reinforce\(…\); write gradient_learner\(",
     ),
     "method in method": (lambda: AVG(method()), r"a learner, got a method, pavg\(…\); it is a method already"),
     "uncalled faults": (

@@ -106,7 +106,7 @@ WRONG: Mistakes = {
     ),
     "gamma in text": (
         lambda: cart_pole.environment("0.9"),
-        "gamma wants a number, got the text '0.9'; write gamma=0.9",
+        "gamma expects a number, got the text '0.9'; write gamma=0.9",
     ),
     "kinds": (lambda: synthetic.synthetic(0.1, kinds=0), "kinds must be None or at least 1, got 0"),
     "no distribution": (
@@ -115,8 +115,8 @@ WRONG: Mistakes = {
     ),
     "kappa": (lambda: random_mdp.dense(4, 3, math.nan), r"kappa must lie in \[0, 1\], got nan"),
     "kapa": (lambda: random_mdp.dense(4, 3, kapa=0.5), r"no argument 'kapa'; did you mean kappa\?"),
-    "ring": (lambda: graphs.ring("7"), "m wants a whole number, got the text '7'; write m=7 without quotes"),
-    "half a ring": (lambda: graphs.ring(3.0), "m wants a whole number, got 3.0; write m=3"),
+    "ring": (lambda: graphs.ring("7"), "m expects a whole number, got the text '7'; write m=7 without quotes"),
+    "half a ring": (lambda: graphs.ring(3.0), "m expects a whole number, got 3.0; write m=3"),
     "no ring": (lambda: graphs.ring(), r"ring\(\) is missing m; write ring\(m\)"),
     "links": (lambda: graphs.edges([(0, 1.5)], 2), r"got \[\(0, 1.5\)\]; give pairs of agents, such as \[\(0, 1\)"),
     "random graph": (lambda: graphs.random_graph(5, 5), r"missing seed; write random_graph\(m, links, seed\)"),
@@ -131,7 +131,7 @@ WRONG: Mistakes = {
     ),
     "looked at before a measurement": (
         lambda: trained(method(), evaluation=exact_return(uniform_of(3, 2))),
-        "only clients that train are looked at before they are chosen.* give everyone",
+        "only clients that train can be asked before they are chosen.* give everyone",
     ),
     "a quorum of 50": (
         lambda: trained(method(), faults=leave_out(quorum=50)),

@@ -11,18 +11,21 @@ from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 from fedrl.arguments import messages
-from fedrl.arguments.fits import FACTORIES, fits
+from fedrl.arguments.fits import FACTORIES, AnyCallable, fits
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
+Args = tuple[Any, ...]
+Kwargs = Mapping[str, Any]
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, which refuses arguments that do not fit its signature.
+    """Make `function` reject arguments that do not fit its signature.
 
-    A function that it builds remembers how: `built.arguments` is the name and all arguments, defaults included, and
-    `built.builds` the annotation of what came out. One that is only handed through keeps what it remembers.
+    If it returns a function, that function records how it was built: `built.arguments` is the name and all arguments,
+    defaults included, and `built.builds` the return annotation. A function that was passed in and returned unchanged
+    keeps its own record.
     """
     signature = inspect.signature(function)
 
@@ -41,9 +44,10 @@ def checked(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def checked_only(function: Callable[P, R]) -> Callable[P, R]:
-    """As `checked`, but what it builds does not remember how: records know it by its code and what it closes over.
+    """As `checked`, but the result does not record how it was built: it is identified by its code and its closure.
 
-    For worlds, whose builders have the same names in several modules, and for what was recorded so from the beginning.
+    For environments, whose builders have the same names in several modules, and for whatever was identified this way from
+    the beginning.
     """
     signature = inspect.signature(function)
 
@@ -57,66 +61,70 @@ def checked_only(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def checked_class(cls: C) -> C:
-    """`cls`, a dataclass or a `NamedTuple`, made only of arguments that fit its fields."""
-    return _made_with(_fitting, cls)
+    """Make `cls`, a dataclass or a `NamedTuple`, reject arguments that do not fit its fields."""
+    return _checked_init(_fitting, cls)
 
 
 def checked_names(cls: C) -> C:
-    """`cls`, made only of arguments that it has; what they hold it checks itself."""
-    return _made_with(_bound, cls)
+    """Make `cls` reject unknown and missing arguments; it checks their values itself."""
+    return _checked_init(_bound, cls)
 
 
-def _made_with(check: Callable, cls: C) -> C:
+def _checked_init(check: Callable[..., inspect.BoundArguments], cls: C) -> C:
     signature = inspect.signature(cls)
     maker = "__new__" if issubclass(cls, tuple) else "__init__"
-    make = getattr(cls, maker)
+    original = getattr(cls, maker)
 
-    @wraps(make)
-    def made(self: Any, *args: Any, **kwargs: Any) -> Any:
+    @wraps(original)
+    def init(self: Any, *args: Any, **kwargs: Any) -> Any:
         check(cls, signature, args, kwargs)
-        return make(self, *args, **kwargs)
+        return original(self, *args, **kwargs)
 
-    setattr(cls, maker, made)
+    setattr(cls, maker, init)
     FACTORIES[cls] = signature
     return cls
 
 
 def at_least(low: float, hint: str = "", /, **values: float) -> None:
-    """Refuse values below `low`, infinite ones and NaN: `at_least(1, horizon=horizon)`."""
+    """Reject values below `low`, infinities and NaN: `at_least(1, horizon=horizon)`."""
     for name, value in values.items():
         if not low <= value < math.inf:
             raise ValueError(messages.out_of_range(name, value, f"at least {low:g}", hint))
 
 
 def above(low: float, hint: str = "", /, **values: float) -> None:
-    """Refuse values that are not larger than `low`, infinite ones and NaN: `above(0, eta=eta)`."""
+    """Reject values that are not larger than `low`, infinities and NaN: `above(0, eta=eta)`."""
     for name, value in values.items():
         if not low < value < math.inf:
             raise ValueError(messages.out_of_range(name, value, f"larger than {low:g}", hint))
 
 
 def at_most(high: float, hint: str = "", /, **values: float) -> None:
-    """Refuse values above `high`, infinite ones and NaN: `at_most(1, share=share)`."""
+    """Reject values above `high`, infinities and NaN: `at_most(1, share=share)`."""
     for name, value in values.items():
         if not -math.inf < value <= high:
             raise ValueError(messages.out_of_range(name, value, f"at most {high:g}", hint))
 
 
 def below(high: float, hint: str = "", /, **values: float) -> None:
-    """Refuse values that are not smaller than `high`, infinite ones and NaN: `below(1, momentum=momentum)`."""
+    """Reject values that are not smaller than `high`, infinities and NaN: `below(1, momentum=momentum)`."""
     for name, value in values.items():
         if not -math.inf < value < high:
             raise ValueError(messages.out_of_range(name, value, f"smaller than {high:g}", hint))
 
 
-def _fitting(call: Callable, signature: inspect.Signature, args: tuple, kwargs: Mapping) -> inspect.BoundArguments:
+def _fitting(
+    call: AnyCallable, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> inspect.BoundArguments:
     given = _bound(call, signature, args, kwargs)
     for name, value in given.arguments.items():
         _check(call, signature, name, value, given.arguments)
     return given
 
 
-def _bound(call: Callable, signature: inspect.Signature, args: tuple, kwargs: Mapping) -> inspect.BoundArguments:
+def _bound(
+    call: AnyCallable, signature: inspect.Signature, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> inspect.BoundArguments:
     for name in kwargs:
         if name not in signature.parameters:
             raise TypeError(messages.unknown(call, name))
@@ -133,7 +141,7 @@ def _bound(call: Callable, signature: inspect.Signature, args: tuple, kwargs: Ma
     return signature.bind(*args, **kwargs)
 
 
-def _check(call: Callable, signature: inspect.Signature, name: str, value: Any, given: Mapping[str, Any]) -> None:
+def _check(call: AnyCallable, signature: inspect.Signature, name: str, value: Any, given: Mapping[str, Any]) -> None:
     parameter = signature.parameters[name]
     values = value if parameter.kind is parameter.VAR_POSITIONAL else (value,)
     wrong = [one for one in values if not fits(parameter.annotation, one)]

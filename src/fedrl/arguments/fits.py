@@ -1,4 +1,4 @@
-"""Whether a value may stand where an annotation does, as far as looking at it can tell."""
+"""Whether a value fits an annotation, as far as can be told by looking at it."""
 
 import inspect
 import numbers
@@ -9,7 +9,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from jax import Array
 
-FACTORIES: dict[Callable, inspect.Signature] = {}  # the functions and classes whose arguments are checked
+AnyCallable = Callable[..., Any]  # a function or a class, whatever it takes
+FACTORIES: dict[AnyCallable, inspect.Signature] = {}  # the functions and classes whose arguments are checked
 NO_ARRAY = (str, bytes, dict, set, NoneType)
 
 
@@ -28,25 +29,25 @@ def as_callable(annotation: Any) -> Any:
 
 
 def result(annotation: Any) -> Any:
-    """What a function under this annotation returns, `Any` where it does not say."""
+    """The return type of a function with this annotation, `Any` if unknown."""
     annotation = as_callable(annotation)
     return get_args(annotation)[-1] if get_origin(annotation) is Callable else Any
 
 
-def parts(annotation: Any) -> tuple:
-    """Of a union; anything else is its only part. Protocols of functions come as the Callables they stand for."""
+def parts(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union; any other annotation is its own only part. Protocols of functions become Callables."""
     union = get_origin(annotation) in (Union, UnionType)
     return tuple(map(as_callable, get_args(annotation) if union else (annotation,)))
 
 
 def taken(annotation: Any) -> int | None:
-    """How many arguments a function under this annotation is called with, None where it does not say."""
+    """How many arguments a function with this annotation takes, None if unknown."""
     args = get_args(as_callable(annotation))
     return len(args[0]) if args and isinstance(args[0], list) else None
 
 
 def fits(annotation: Any, value: Any) -> bool:
-    """Whether `value` may stand where `annotation` does. What cannot be told by looking is let through."""
+    """Whether `value` fits `annotation`. What cannot be told by looking passes."""
     annotation = as_callable(annotation)
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation is Any:
@@ -81,18 +82,18 @@ def is_number(value: Any, *, whole: bool) -> bool:
 
 
 def would_build(wanted: Any, built: Any) -> bool:
-    """Whether what is made under the annotation `built` is surely what `wanted` asks for."""
+    """Whether something annotated `built` certainly fits `wanted`."""
     return built is not Any and any(part == built or _both_make(part, built) for part in parts(wanted))
 
 
 def has_members(protocol: Any, thing: Any) -> bool:
-    """Whether `thing`, an object or its class, has all that `protocol` names; False where that is no protocol."""
+    """Whether `thing`, an object or its class, has every member of `protocol`; False if that is not a protocol."""
     names = [name for name in vars(protocol) if not name.startswith("_")] if _is_protocol(protocol) else []
     return bool(names) and all(hasattr(thing, name) for name in names)
 
 
 def binds(function: Any, count: int) -> bool:
-    """Whether `function` can be called with so many arguments by position; True where its signature is not to be had."""
+    """Whether `function` can be called with `count` positional arguments; True if it has no signature."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):  # compiled functions have none
@@ -105,7 +106,7 @@ def binds(function: Any, count: int) -> bool:
 
 
 def _is_called_so(annotation: Any, value: Any) -> bool:
-    """Whether a function takes what it will be given and, if we built it, returns what is wanted: a learner is no method."""
+    """Whether a function takes the right number of arguments and, if fedrl built it, returns the right type."""
     count = taken(annotation)
     if count is not None and not binds(value, count):
         return False
@@ -123,8 +124,8 @@ def _is_literally(part: Any, value: Any) -> bool:
     return type(value) is type(part) and value == part
 
 
-def _holds(origin: Any, inner: tuple, value: Any) -> bool:
-    """Whether `value` is a row of such things. What is no list yet (a generator) is not looked into."""
+def _holds(origin: Any, inner: tuple[Any, ...], value: Any) -> bool:
+    """Whether `value` is a sequence of items that fit. Generators are not consumed."""
     listed = value.ndim > 0 if isinstance(value, np.ndarray | Array) else isinstance(value, Sequence)
     if isinstance(value, str | bytes | dict):
         return False

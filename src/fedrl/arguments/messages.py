@@ -1,4 +1,4 @@
-"""What is said about an argument that does not fit: what came, what was wanted, and the next move."""
+"""Messages about arguments that do not fit: what came, what was expected, and the next move."""
 
 import difflib
 import inspect
@@ -13,6 +13,7 @@ from jax import Array
 
 from fedrl.arguments.fits import (
     FACTORIES,
+    AnyCallable,
     as_callable,
     fits,
     has_members,
@@ -28,15 +29,15 @@ WORDS = {
     **{int: "a whole number", float: "a number", bool: "True or False"},
     **{str: "text", NoneType: "None", Array: "an array", np.ndarray: "an array"},
 }
-MOST = 5  # ways out that one sentence offers
+MOST = 5  # alternatives that one message offers
 
 
-def required(call: Callable) -> list[str]:
+def required(call: AnyCallable) -> list[str]:
     parameters = FACTORIES[call].parameters.values()
     return [p.name for p in parameters if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]
 
 
-def unknown(call: Callable, name: str) -> str:
+def unknown(call: AnyCallable, name: str) -> str:
     takes = list(FACTORIES[call].parameters)
     likely = [other for other in OTHER_NAMES.get(name, ()) if other.split("=")[0] in takes]
     if not likely and name not in ELSEWHERE:
@@ -45,11 +46,11 @@ def unknown(call: Callable, name: str) -> str:
     return f"{call.__name__}() has no argument {name!r}; {meant} It takes {_listed(takes, 'and')}"
 
 
-def missing(call: Callable, names: list[str]) -> str:
+def missing(call: AnyCallable, names: list[str]) -> str:
     return f"{call.__name__}() is missing {_listed(names, 'and')}; write {usage(call)}"
 
 
-def too_many(call: Callable, args: tuple) -> str:
+def too_many(call: AnyCallable, args: tuple[Any, ...]) -> str:
     parameters = FACTORIES[call].parameters.values()
     first = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     named = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
@@ -58,31 +59,31 @@ def too_many(call: Callable, args: tuple) -> str:
     return f"{call.__name__}() takes {taken}, got {len(args)}; {rest}"
 
 
-def swapped(call: Callable, one: str, other: str) -> str:
+def swapped(call: AnyCallable, one: str, other: str) -> str:
     order = [name for name in FACTORIES[call].parameters if name in (one, other)]
     return f"{call.__name__}(): {order[0]} and {order[1]} are swapped; write {usage(call)}"
 
 
-def misfit(call: Callable, name: str, annotation: Any, value: Any) -> str:
+def misfit(call: AnyCallable, name: str, annotation: Any, value: Any) -> str:
     if is_factory(value) and _would_do(annotation, value):
         return f"{call.__name__}(): {name}={value.__name__} is not called; write {name}={usage(value)}"
     wanted, move = _described(annotation), _move(call, name, annotation, value)
-    return f"{call.__name__}(): {name} wants {wanted}, got {_came(value, annotation)}" + (f"; {move}" if move else "")
+    return f"{call.__name__}(): {name} expects {wanted}, got {_came(value, annotation)}" + (f"; {move}" if move else "")
 
 
 def out_of_range(name: str, value: Any, wanted: str, hint: str) -> str:
     return f"{name} must be a finite number {wanted}, got {value}" + (f"; {hint}" if hint else "")
 
 
-def usage(call: Callable) -> str:
-    """How it is called with what it cannot do without."""
+def usage(call: AnyCallable) -> str:
+    """A call with only the required arguments."""
     parameters = FACTORIES[call].parameters
     named = [f"{n}=…" if parameters[n].kind is inspect.Parameter.KEYWORD_ONLY else n for n in required(call)]
     return f"{call.__name__}({', '.join(named)})"
 
 
-def _would_do(annotation: Any, factory: Callable) -> bool:
-    """Whether what comes out of `factory` is wanted here."""
+def _would_do(annotation: Any, factory: AnyCallable) -> bool:
+    """Whether the result of `factory` fits."""
     made = factory if inspect.isclass(factory) else FACTORIES[factory].return_annotation
     return would_build(annotation, made) or any(has_members(part, made) for part in parts(annotation))
 
@@ -92,26 +93,26 @@ def _listed(names: list[str], last: str) -> str:
 
 
 def _described(annotation: Any) -> str:
-    found: list[str] = []
+    words: list[str] = []
     for part in parts(annotation):
         if get_origin(part) is Literal:
-            found += [repr(value) for value in get_args(part)]
+            words += [repr(value) for value in get_args(part)]
         elif get_origin(part) is tuple and get_args(part)[1:] == (...,):
-            found.append("a tuple such as (64, 64)")
+            words.append("a tuple such as (64, 64)")
         elif get_origin(part) is tuple:
-            found.append(f"({', '.join(map(_described, get_args(part)))})")
+            words.append(f"({', '.join(map(_described, get_args(part)))})")
         elif get_origin(part) in (Sequence, Iterable):
             inside = get_args(part)[0]
-            found.append("a list" + (f", each {_described(inside)}" if inside is not Any else ""))
+            words.append("a list" + (f", each {_described(inside)}" if inside is not Any else ""))
         elif get_origin(part) is Callable:
-            found.append(_kind(part))
+            words.append(_kind(part))
         else:
-            found.append(WORDS.get(part) or f"a {getattr(part, '__name__', part)}")
-    return _listed(found, "or")
+            words.append(WORDS.get(part) or f"a {getattr(part, '__name__', part)}")
+    return _listed(words, "or")
 
 
 def _kind(annotation: Any) -> str:
-    """What functions under this annotation are called."""
+    """What to call a function with this annotation: a learner, a selection, …"""
     while get_origin(as_callable(annotation)) is Callable:
         annotation = result(annotation)
     return KINDS.get(getattr(annotation, "__name__", ""), "a function")
@@ -136,8 +137,8 @@ def _arguments(count: int) -> str:
     return "no argument" if not count else f"{count} argument" + "s" * (count > 1)
 
 
-def _move(call: Callable, name: str, annotation: Any, value: Any) -> str:
-    """The next move, or nothing where the sentence says it already."""
+def _move(call: AnyCallable, name: str, annotation: Any, value: Any) -> str:
+    """The next move; empty if the message already says it."""
     kinds = parts(annotation)
     wanted = [part for part in kinds if get_origin(part) is Callable]
     made = _kind_name(result(value.builds)) if hasattr(value, "builds") else ""
@@ -158,8 +159,8 @@ def _move(call: Callable, name: str, annotation: Any, value: Any) -> str:
     return _advice(call, name, wanted, value) if wanted else ""
 
 
-def _advice(call: Callable, name: str, wanted: list[Any], value: Any) -> str:
-    """Which functions build what is wanted: with this number if one takes it, else how they are called."""
+def _advice(call: AnyCallable, name: str, wanted: list[Any], value: Any) -> str:
+    """Functions that build what is expected: with this number if one takes it, otherwise how to call them."""
     known = [
         factory
         for factory, signature in FACTORIES.items()
@@ -172,8 +173,8 @@ def _advice(call: Callable, name: str, wanted: list[Any], value: Any) -> str:
     return "give " + _listed([usage(factory) for factory in known[:MOST]], "or") if known else ""
 
 
-def _takes(factory: Callable, value: Any) -> bool:
-    """Whether the one thing that `factory` cannot do without may be this value, by position."""
+def _takes(factory: AnyCallable, value: Any) -> bool:
+    """Whether `factory` has exactly one required argument and it may be this value, by position."""
     names = required(factory)
     parameters = FACTORIES[factory].parameters
     if len(names) != 1 or parameters[names[0]].kind is inspect.Parameter.KEYWORD_ONLY:
@@ -182,7 +183,7 @@ def _takes(factory: Callable, value: Any) -> bool:
         return False
     try:
         factory(value)
-    except (TypeError, ValueError):  # out of its range: not to be advised
+    except (TypeError, ValueError):  # out of range: do not suggest it
         return False
     return True
 

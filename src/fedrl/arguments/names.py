@@ -1,4 +1,4 @@
-"""Words for sentences about arguments: what other libraries call them, where they belong, and examples of each."""
+"""Words for messages about arguments: what other libraries call them, where they belong, and examples of each."""
 
 OTHER_NAMES = {  # what other libraries call it -> what it may be here
     **dict.fromkeys(("learning_rate", "rate", "lr", "step_size", "actor_rate", "pi_lr"), ("learning_rate", "eta")),
@@ -48,7 +48,7 @@ ELSEWHERE = {  # arguments of something else
     **dict.fromkeys(("rate", "lr", "learning_rate"), "give it to the learner, such as grpo(learning_rate=1e-6)"),
     "policy": "give it to the learner, such as ppo(policy=mlp(64, 64))",
 }
-AROUND = {  # (what is wanted, what came) -> what to do
+AROUND = {  # (expected, got) -> what to do
     ("Algorithm", "Learner"): "write fedavg({came})",
     ("Learner", "Direction"): "write gradient_learner({came}, eta=0.1, local_steps=4)",
     ("Algorithm", "Direction"): "write fedavg(gradient_learner({came}, eta=0.1, local_steps=4))",
@@ -80,8 +80,8 @@ EXAMPLES = {  # of an argument (of a certain function, "ppo.learning_rate"), or 
     "gymnasium.make_env": 'the id "CartPole-v1", or lambda client_id: gymnasium.make("CartPole-v1")',
     "pettingzoo.make_env": "a function without arguments that makes one: simple_spread_v3.parallel_env",
     "edges.pairs": "pairs of agents, such as [(0, 1), (1, 2)]",
-    "given.steps": "one number a client: given([1, 2, 2])",
-    "by_step_time.seconds": "one number a client: by_step_time([1.0, 2.5, 2.0])",
+    "given.steps": "one number per client: given([1, 2, 2])",
+    "by_step_time.seconds": "one number per client: by_step_time([1.0, 2.5, 2.0])",
     "rounds": "how many, such as 100",
     "hidden": "the layers one by one: mlp(64, 64)",
     "clients": "how many there are to be, such as 4",

@@ -17,18 +17,18 @@ from fedrl.types import Client, Learner
 
 @checked
 def power_of_choice(candidates: int, clients: int, *, lowest: bool = False) -> BuildSelection:
-    """The candidates with the highest loss on what they remember; `lowest` for the other end, as in 004's published code."""
+    """The candidates with the highest loss on what they remember; with `lowest` the lowest, as in the code of `xie2025`."""
 
     def report(federation: Federation, learner: Learner) -> Report:
         loss = _loss(learner)
         return lambda theta, client, secret: loss(theta, client)
 
-    return two_phase(candidates, clients, report, lambda loss, asked: (-loss if lowest else loss, {}))
+    return two_phase(candidates, clients, report, lambda loss, cohort: (-loss if lowest else loss, {}))
 
 
 @checked
 def gradient_norm(candidates: int, clients: int) -> BuildSelection:
-    """The candidates with the largest norm of that loss's gradient in theta."""
+    """The candidates whose loss has the largest gradient norm in theta."""
 
     def report(federation: Federation, learner: Learner) -> Report:
         slope = jax.grad(_loss(learner))
@@ -38,13 +38,13 @@ def gradient_norm(candidates: int, clients: int) -> BuildSelection:
 
         return norm
 
-    return two_phase(candidates, clients, report, lambda norm, asked: (norm, {}))
+    return two_phase(candidates, clients, report, lambda norm, cohort: (norm, {}))
 
 
 def _loss(learner: Learner) -> Callable[[Tree, Client], Array]:
     if learner.loss is None:
         raise ValueError(
-            "a selection by loss looks at what clients remember, and this learner remembers nothing; "
+            "a selection by loss needs what clients remember, and this learner remembers nothing; "
             "use ppo(remember=5, warm_up=...)"
         )
     return learner.loss

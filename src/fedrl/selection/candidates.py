@@ -1,7 +1,6 @@
-"""What all methods that choose among candidates share: the same d candidates in the same round of the same seed.
+"""What all selections among candidates share: the same d candidates in the same round of the same seed.
 
-The luck is a key the server makes at the beginning, so methods are compared on the same draws; what happens in a run does
-not change them.
+They are drawn from a key that the server makes once, so methods are compared on the same draws, whatever happens in a run.
 """
 
 from collections.abc import Callable
@@ -17,40 +16,41 @@ from fedrl.arguments import checked_only
 from fedrl.channels.plain import plain
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.records.rows import MOST_CLIENTS
 from fedrl.selection.numbering import Names, secret
 from fedrl.selection.participation import cohort, draw_subset
 from fedrl.selection.selection import BuildSelection, Selection
 from fedrl.trees import Tree
 from fedrl.types import Client, Cohort, Exchange, Learner, LocalUpdate, Metrics, Mode, Model
 
-Report = Callable[
-    [Tree, Client, Names], Tree
-]  # (theta, client, secret of the names) -> what a candidate tells of itself
-Scores = Callable[
-    [Tree, Cohort], tuple[Array, Metrics]
-]  # (stack of reports, candidates) -> [d], the highest are chosen
+MOST_LISTED = 256  # clients: metrics of larger federations do not list them one by one, as in `records.rows`
+
+# (theta, client, secret of the names) -> what a candidate reports about itself
+Report = Callable[[Tree, Client, Names], Tree]
+# (stack of reports, candidates) -> scores [d], of which the highest are chosen, and metrics
+Scores = Callable[[Any, Cohort], tuple[Array, Metrics]]
 
 
 class Draws(NamedTuple):
-    candidates: Callable[[Key, Array], Cohort]  # (luck, round)
-    best: Callable[[Key, Array, Cohort, Array], Array]  # (luck, round, candidates, scores [d]) -> ids [K], ascending
-    some: Callable[[Key, Array, Cohort], Array]  # (luck, round, candidates) -> ids [K], ascending, of a uniform draw
+    """Draws from the server's key; ids are ascending."""
+
+    candidates: Callable[[Key, Array], Cohort]  # (rng_key, round)
+    best: Callable[[Key, Array, Cohort, Array], Array]  # (rng_key, round, candidates, scores [d]) -> ids [K]
+    some: Callable[[Key, Array, Cohort], Array]  # (rng_key, round, candidates) -> ids [K], uniformly
 
 
 class Chosen(NamedTuple):
-    """What the server remembers in a two-phase method."""
+    """What the server remembers in a two-phase selection."""
 
     rng_key: Key
-    ids: Array  # [K] who trains in this round
+    ids: Array  # [K] the clients that train in this round
 
 
 def draws(federation: Federation, candidates: int, clients: int) -> Draws:
-    """d candidates without replacement, each set equally likely; equal scores are told apart by another draw."""
+    """d candidates without replacement, each set equally likely; ties in scores are broken at random."""
     if not 1 <= clients <= candidates <= federation.count:
         raise ValueError(
             f"{clients} of {candidates} candidates of {federation.count} clients cannot be chosen; "
-            "want 1 <= clients <= candidates <= how many there are"
+            "choose 1 <= clients <= candidates <= clients of the federation"
         )
 
     def ask(rng_key: Key, round: Array) -> Cohort:
@@ -70,7 +70,7 @@ def draws(federation: Federation, candidates: int, clients: int) -> Draws:
 
 @checked_only
 def uniform_of(candidates: int, clients: int) -> BuildSelection:
-    """`clients` at random of the same candidates as the other methods draw, without asking them: FedAvg in 004's code."""
+    """`clients` at random of the candidates the other methods draw, without asking them: FedAvg in the code of `xie2025`."""
 
     def build(federation: Federation, learner: Learner) -> Selection:
         draw = draws(federation, candidates, clients)
@@ -87,9 +87,9 @@ def uniform_of(candidates: int, clients: int) -> BuildSelection:
 def two_phase(
     candidates: int, clients: int, report: Callable[[Federation, Learner], Report], scores: Scores
 ) -> BuildSelection:
-    """Every round the candidates report on themselves at the current theta; those with the highest scores then train.
+    """In every round the candidates report on themselves at the current theta; those with the highest scores then train.
 
-    With the broadcast they get a secret, new in every round, to name in it what they have seen.
+    The broadcast holds a secret, new in every round, with which they name what they have seen.
     """
 
     def build(federation: Federation, learner: Learner) -> Selection:
@@ -107,7 +107,7 @@ def two_phase(
             word = secret(keys.of(server.selection.rng_key, "names", server.round))
             return Model(server.theta, server.round, word)
 
-        looking = Exchange(
+        report_exchange = Exchange(
             name="report",
             choose=lambda server, key: draw.candidates(server.selection.rng_key, server.round),
             send=send,
@@ -127,7 +127,7 @@ def two_phase(
         return Selection(
             choose=lambda server, key: cohort(federation, server.selection.ids),
             init=lambda key: Chosen(key, jnp.arange(clients, dtype=jnp.int32)),
-            before=(looking,),
+            before=(report_exchange,),
             metrics=chosen(federation),
         )
 
@@ -135,14 +135,14 @@ def two_phase(
 
 
 def chosen(federation: Federation) -> Callable[[Cohort, Tree], Metrics]:
-    """Who trained, as zeros and ones [N] under "train/chosen"; nothing in federations too large to list."""
+    """Which clients trained, as zeros and ones [N] under "train/chosen"; empty if the federation is too large to list."""
     by_client = _by_client(federation)
-    if federation.count > MOST_CLIENTS:
+    if federation.count > MOST_LISTED:
         return lambda asked, reports: {}
     return lambda asked, reports: {"chosen": by_client(asked, asked.present.astype(jnp.float32))}
 
 
 def _by_client(federation: Federation) -> Callable[[Cohort, Array], Array]:
-    """Values of a cohort at its clients' places [N], zero elsewhere; empty in federations too large to list."""
-    size = federation.count if federation.count <= MOST_CLIENTS else 0
+    """Values of a cohort at its clients' ids [N], zero elsewhere; empty if the federation is too large to list."""
+    size = federation.count if federation.count <= MOST_LISTED else 0
     return lambda asked, value: jnp.zeros((size,)).at[asked.ids].set(value, mode="drop")

@@ -1,4 +1,4 @@
-"""FedPOHCS (Xie & Song 2025, Algorithm 3): choose those who differ little from the average client and have much to learn."""
+"""FedPOHCS (`xie2025` Algorithm 3): choose clients that differ little from the average client and have much to learn."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -20,18 +20,18 @@ from fedrl.trees import Tree
 from fedrl.types import Client, Cohort, Learner, Metrics
 
 MAX_DIMENSIONS = 300  # of a state
-NEW, FAILED = -1, -2  # ages of clients without a report: never asked, or asked in vain
+NEW, FAILED = -1, -2  # ages of clients without a report: never asked, or asked without an answer
 
 
 class Visited(NamedTuple):
-    """The entries D(s) A(s, a) of one client's matrix D A, [M] rows; rows of value zero say nothing."""
+    """The entries D(s) A(s, a) of one client's matrix D A, [M] rows; rows of value zero are empty."""
 
     names: Names  # of (s, a)
     value: Array
 
 
-class Filed(NamedTuple):
-    """What the server remembers in the one-phase method."""
+class ReportFile(NamedTuple):
+    """What the server remembers in the one-phase selection."""
 
     rng_key: Key
     reports: Visited  # [N, M] the last of each client
@@ -53,27 +53,28 @@ def fedpohcs(
     """The candidates with the largest Delta_n (Eq. 23), from tabular models of what they remember (§4.2).
 
     States, as the networks see them, and actions are rounded to multiples of `rounding`; `sweeps` is the time horizon of
-    the visitation frequencies. With phases=1 (§4.3) nobody is asked: those who train send a report along, made of what they
-    then remember and the policy they were sent, and the last known reports are compared; candidates without one come first.
+    the visitation frequencies. With phases=1 (§4.3) nobody is asked: clients that train add a report to their upload, made
+    of what they then remember and the policy they were sent, and the last known reports are compared; candidates without
+    one come first.
 
-    A(s, a) is the mean of the GAE of the steps remembered at (s, a), with the critic sent along; advantage="model" evaluates
-    the policy on the tabular model instead, as the published code does, which costs three times as much.
+    A(s, a) is the mean of the GAE of the steps remembered at (s, a), with the critic that was sent; advantage="model"
+    evaluates the policy on the tabular model instead, as the published code does, which costs three times as much.
 
     Actions are clipped to their Box before they are rounded, as in the published code for Hoppers; use clip=False if the
-    world tells actions beyond the Box apart, as Mountain Cars do. States of more than `max_dimensions` numbers are refused:
-    hardly any two would round to the same.
+    environment distinguishes actions beyond the Box, as Mountain Cars do. States of more than `max_dimensions` numbers are
+    rejected: hardly any two would round to the same.
 
     Pairs are named by a hash with a secret (`numbering`): one of the round, and with phases=1, where reports of different
-    rounds are compared, one of the run. "report/shared_mass" ("train/shared_mass" with phases=1, of those who trained) is
-    the share of sum |D A| on pairs that at least two of the compared clients have. If it is near zero, clients have nothing
-    in common and Delta_n only ranks them by the norm of D A.
+    rounds are compared, one of the run. "report/shared_mass" (with phases=1 "train/shared_mass", of the clients that
+    trained) is the share of sum |D A| on pairs that at least two of the compared clients visited. If it is near zero,
+    clients have nothing in common and Delta_n only ranks them by the norm of D A.
 
     Unlike the paper, the sum over k in Eq. 23 goes over the candidates (with phases=1, those with a report), the weights q
     renormalised to them.
     """
     if not rounding > 0 or sweeps < 1 or phases not in (1, 2) or advantage not in ("gae", "model"):
         raise ValueError(
-            "fedpohcs wants rounding > 0, sweeps >= 1, phases 1 or 2 and advantage 'gae' or 'model', "
+            "fedpohcs needs rounding > 0, sweeps >= 1, phases 1 or 2 and advantage 'gae' or 'model', "
             f"got {rounding}, {sweeps}, {phases} and {advantage!r}"
         )
 
@@ -94,31 +95,31 @@ def fedpohcs(
 
     def build(federation: Federation, learner: Learner) -> Selection:
         draw, tell = draws(federation, candidates, clients), report(federation, learner)
-        who = chosen(federation)
+        chosen_clients = chosen(federation)
 
-        def tells(state: Filed) -> Names:
+        def tells(state: ReportFile) -> Names:
             return secret(keys.of(state.rng_key, "names"))
 
-        def init(key: Key) -> Filed:
+        def init(key: Key) -> ReportFile:
             alone = Client(jnp.int32(0), (), (), learner.memory(jnp.int32(0), key))
             one = jax.eval_shape(lambda: tell(learner.init(key), alone, secret(key)))
             nothing = jax.tree.map(lambda x: jnp.zeros((federation.count, *x.shape), x.dtype), one)
-            return Filed(key, nothing, jnp.full((federation.count,), NEW, jnp.int32))
+            return ReportFile(key, nothing, jnp.full((federation.count,), NEW, jnp.int32))
 
         def choose(server: Any, key: Key) -> Cohort:
-            state: Filed = server.selection
+            state: ReportFile = server.selection
             asked = draw.candidates(state.rng_key, server.round)
             age = state.age[asked.ids]
             score = deltas(trees.take(state.reports, asked.ids), jnp.where(age >= 0, asked.weight, 0.0))
             score = jnp.where(age >= 0, score, jnp.where(age == NEW, jnp.inf, -jnp.inf))
             return cohort(federation, draw.best(state.rng_key, server.round, asked, score))
 
-        def record(state: Filed, reports: Visited, asked: Cohort) -> Filed:
-            """Those who have failed before they ever reported come last from now on, instead of first."""
+        def record(state: ReportFile, reports: Visited, asked: Cohort) -> ReportFile:
+            """Clients that failed before their first report come last from now on, instead of first."""
             older = jnp.where(state.age < 0, state.age, state.age + 1)
             tried = jnp.where(older[asked.ids] < 0, jnp.full_like(asked.ids, FAILED), older[asked.ids])
             age = older.at[asked.ids].set(jnp.where(asked.present, jnp.zeros_like(asked.ids), tried))
-            return Filed(state.rng_key, trees.put(state.reports, asked.ids, reports, asked.present), age)
+            return ReportFile(state.rng_key, trees.put(state.reports, asked.ids, reports, asked.present), age)
 
         return Selection(
             choose,
@@ -126,7 +127,7 @@ def fedpohcs(
             tells=tells,
             report=lambda local, client: tell(local.message.theta, client, local.message.selection),
             record=record,
-            metrics=lambda asked, reports: who(asked, reports) | scores(reports, asked)[1],
+            metrics=lambda asked, reports: chosen_clients(asked, reports) | scores(reports, asked)[1],
         )
 
     return build
@@ -144,7 +145,7 @@ def visited(
     """D A of a client at theta, by its tabular model; actions are clipped to `actions` where that is a Box."""
     if learner.recent is None or learner.log_pi is None or learner.advantages is None:
         raise ValueError(
-            "fedpohcs models the world from what a client remembers, and this learner remembers nothing; "
+            "fedpohcs models the environment from what a client remembers, and this learner remembers nothing; "
             "use ppo(remember=5, warm_up=...)"
         )
     recent, log_pi, estimates = learner.recent, learner.log_pi, learner.advantages
@@ -168,18 +169,18 @@ def visited(
 
 
 def deltas(reports: Visited, weight: Array) -> Array:
-    """Delta_n [d] of Eq. 23, from the stack of d reports; `weight` [d] is normalised here and zero for those left out."""
+    """Delta_n [d] of Eq. 23, from the stack of d reports; `weight` [d] is normalised here; zero leaves a client out."""
     return compared(reports, weight)[0]
 
 
 def compared(reports: Visited, weight: Array) -> tuple[Array, Array]:
-    """`deltas`, and the share [] of sum |D A| that lies on pairs which at least two of the clients with a weight have."""
+    """`deltas`, and the share [] of sum |D A| on pairs that at least two of the clients with a weight visited."""
     count, size = reports.value.shape
     flat: Visited = jax.tree.map(lambda x: x.reshape(-1), reports)
     pair, _ = number(flat.names, flat.value != 0)
     share = weight / jnp.maximum(jnp.sum(weight), jnp.finfo(weight.dtype).tiny)
     mean = total(jnp.repeat(share, size) * flat.value, pair)
-    there = at(mean, pair).reshape(count, size)  # the mean at the pairs a client has
+    there = at(mean, pair).reshape(count, size)  # the mean at the pairs a client visited
     elsewhere = jnp.sum(mean**2) - jnp.sum(there**2, axis=1)
     off = jnp.maximum(elsewhere, 0.0) + jnp.sum((there - reports.value) ** 2, axis=1)
     delta = jnp.sqrt(jnp.sum(reports.value**2, axis=1)) - jnp.sqrt(off)
@@ -200,7 +201,7 @@ def _clipped(choice: Array, actions: Space | None) -> Array:
 def _check_dimensions(states: Space, most: int) -> None:
     if isinstance(states, Box) and states.size > most:
         raise ValueError(
-            f"a table of rounded states means nothing in {states.size} dimensions, as hardly any two are alike; "
+            f"a table of rounded states is useless in {states.size} dimensions, where hardly any two states round alike; "
             f"use power_of_choice or gradient_norm, or raise max_dimensions={most} of fedpohcs"
         )
 

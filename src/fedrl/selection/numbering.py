@@ -103,8 +103,9 @@ def find(table: Table, sought: Names, wanted: Array) -> Array:
         answer = jnp.where(_same(sought, _at(table.names, holder)), holder, -1)
         return tries + 1, jnp.where(found < 0, jnp.where(held == EMPTY, size, answer), found)
 
-    found = jnp.where(wanted, -1, size).astype(jnp.int32)
-    return jax.lax.while_loop(lambda carry: jnp.any(carry[1] < 0), attempt, (jnp.int32(0), found))[1]
+    unknown = jnp.where(wanted, -1, size).astype(jnp.int32)
+    numbers: Array = jax.lax.while_loop(lambda carry: jnp.any(carry[1] < 0), attempt, (jnp.int32(0), unknown))[1]
+    return numbers
 
 
 def _slot(names: Names, tries: Array, slots: int) -> Array:

@@ -1,4 +1,4 @@
-"""Selections that look at nobody: everyone, a uniform draw, or a weighted draw."""
+"""Selections that ask nobody: everyone, a uniform draw, or a weighted draw."""
 
 from typing import Any
 
@@ -62,7 +62,7 @@ def weighted(clients: int) -> BuildSelection:
 
 
 def cohort(federation: Federation, ids: Array) -> Cohort:
-    """Those clients, all present, counting by their weight q renormalised to the cohort."""
+    """The clients `ids`, all present, with their weights q renormalised to the cohort."""
     weight = federation.weights(ids)
     present = jnp.ones(ids.shape, bool)
     return Cohort(ids, weight / jnp.sum(weight), present, jnp.zeros(ids.shape, jnp.int32))
@@ -76,12 +76,13 @@ def draw_subset(key: Key, population: int, size: int) -> Array:
     def place(i: Array, chosen: Array) -> Array:
         return chosen.at[i].set(jnp.where(jnp.any(chosen == tried[i]), top[i], tried[i]))
 
-    return jax.lax.fori_loop(0, size, place, jnp.full((size,), -1, jnp.int32))
+    subset: Array = jax.lax.fori_loop(0, size, place, jnp.full((size,), -1, jnp.int32))
+    return subset
 
 
 def _check(clients: int, federation: Federation) -> None:
     if not 1 <= clients <= federation.count:
         raise ValueError(
-            f"{clients} clients asked per round, but the federation has {federation.count}; "
+            f"{clients} clients per round requested, but the federation has {federation.count}; "
             f"choose between 1 and {federation.count}"
         )

@@ -1,10 +1,11 @@
-"""The tabular maximum-likelihood model of a client's world (004 §4.2), from the transitions it remembers.
+"""The tabular maximum-likelihood model of a client's environment (`xie2025` §4.2), from the transitions it remembers.
 
 Everything is an array over the M transitions: a state or pair is named by the first row it occurs in, so that memory and
 time grow with M and not with states x actions x states.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from fedrl.selection.numbering import Names, cells, find, names, number
 from fedrl.types import Trajectory
 
 TOLERANCE = 1e-7  # of the residual, relative
-MOST_ITERATIONS = 200  # each of two products with P; sampled paths want 20 to 100
+MOST_ITERATIONS = 200  # each of two products with P; sampled paths need 20 to 100
 
 
 class Tabular(NamedTuple):
@@ -27,9 +28,7 @@ class Tabular(NamedTuple):
     share: Array  # 1 / C(s, a): what this transition counts in P_hat(s'|s, a) and R_hat(s, a)
     reward: Array
     start: Array  # mu(s), by number of s
-    names: (
-        Names  # of the pairs, the same at every client that was given the same secret; all else does not depend on it
-    )
+    names: Names  # of the pairs, the same at every client with the same secret; nothing else depends on the secret
 
 
 def tabular(trajectory: Trajectory, rounding: float, secret: Names) -> Tabular:
@@ -77,7 +76,8 @@ def visits(model: Tabular, chance: Array, sweeps: int) -> Array:
         arrived = jnp.zeros((size + 1,)).at[model.after].add(at(so_far, model.state) * chance)
         return arrived[:size] + (1.0 + arrived[size]) * model.start
 
-    return jax.lax.fori_loop(0, sweeps, sweep, jnp.zeros((size,))) / sweeps
+    visited: Array = jax.lax.fori_loop(0, sweeps, sweep, jnp.zeros((size,))) / sweeps
+    return visited
 
 
 def values(model: Tabular, chance: Array, gamma: float) -> Array:
@@ -94,7 +94,8 @@ def values(model: Tabular, chance: Array, gamma: float) -> Array:
     def residual(value: Array) -> Array:
         return value - total(factor * at(value, to), model.state)
 
-    return bicgstab(residual, reward, tol=TOLERANCE, maxiter=MOST_ITERATIONS)[0]
+    solve: Callable[..., tuple[Array, Any]] = bicgstab  # JAX does not annotate it
+    return solve(residual, reward, tol=TOLERANCE, maxiter=MOST_ITERATIONS)[0]
 
 
 def advantages(model: Tabular, value: Array, gamma: float) -> Array:
@@ -122,7 +123,8 @@ def _jumps(model: Tabular, chance: Array, gamma: float) -> tuple[Array, Array, A
         return at(to, to, nothing=size), earned + discount * at(earned, to), discount * at(discount, to)
 
     start = (to, earned, jnp.where(sure, gamma, 1.0))
-    return jax.lax.fori_loop(0, size.bit_length(), twice_as_far, start)
+    jump: tuple[Array, Array, Array] = jax.lax.fori_loop(0, size.bit_length(), twice_as_far, start)
+    return jump
 
 
 def total(x: Array, number: Array) -> Array:

@@ -1,4 +1,4 @@
-"""The bit-level MDP behind b-RS-FedPG and the radii of its projection: Labbi et al. 2025, App. E.3 and F."""
+"""The bit-level MDP behind b-RS-FedPG and the radii of its projection: `labbi2025` App. E.3 and F."""
 
 import math
 
@@ -12,7 +12,8 @@ from fedrl.policies.bit_softmax import bits_for
 
 def bit_discount(gamma: float, k: int) -> float:
     """gammabar = gamma^(1/k): k bits make one step of the original MDP."""
-    return gamma ** (1.0 / k)
+    discount: float = gamma ** (1.0 / k)
+    return discount
 
 
 def bit_level_mdp(mdp: MDP, gamma: float, k: int | None = None) -> MDP:

@@ -1,4 +1,4 @@
-"""Bounds on the mean squared gradient norm of periodic averaging: Xu et al. 2024, Eq. (14)-(26) and App. A-F.
+"""Bounds on the mean squared gradient norm of periodic averaging: `xu2024` Eq. (14)-(26) and App. A-F.
 
 Each psi_1 bounds (1/K) sum_k E||grad F(theta_bar_k)||^2 for eta within Eq. (14). A1 is asked of one F for all agents:
 L-smooth, bounded below, unbiased gradients, E||g - grad F||^2 <= beta ||grad F||^2 + sigma^2; Lemma 1 also needs the
@@ -36,7 +36,7 @@ class Problem(NamedTuple):
 
 
 def equation_14(eta: float, L: float, m: int, tau: int, beta: float = 0.0) -> float:
-    """The left side of Eq. (14): every bound here wants it <= 0."""
+    """The left side of Eq. (14): every bound here needs it <= 0."""
     x = eta * L
     return x * (beta / m + 1) - 1 + 2 * x**2 * tau * beta + x**2 * tau * (tau + 1)
 
@@ -44,7 +44,8 @@ def equation_14(eta: float, L: float, m: int, tau: int, beta: float = 0.0) -> fl
 def largest_eta(L: float, m: int, tau: int, beta: float = 0.0) -> float:
     """The largest learning rate that Eq. (14) allows; 1 / (L (tau + 1)) at beta = 0, as the remarks have it."""
     linear, square = beta / m + 1, tau * (2 * beta + tau + 1)
-    return 2 / (L * (linear + (linear**2 + 4 * square) ** 0.5))
+    eta: float = 2 / (L * (linear + (linear**2 + 4 * square) ** 0.5))
+    return eta
 
 
 def shared(problem: Problem) -> float:
@@ -95,7 +96,7 @@ def psi_1_C(problem: Problem, tau: int, epsilon: float, mu_2: float, E: int, mu_
     """Consensus by E interactions before each update, Eq. (26), weighted by `participation` where tau_i differ.
 
     With the largest eigenvalue mu_m the factor is max(|1 - epsilon mu_2|, |1 - epsilon mu_m|), what the proof needs;
-    without it 1 - epsilon mu_2 as printed, which is the same if epsilon (mu_2 + mu_m) <= 2 (`links.graphs.contraction`).
+    without it 1 - epsilon mu_2 as printed, which is the same if epsilon (mu_2 + mu_m) <= 2 (`channels.graphs.contraction`).
     E = 0 is (15).
     """
     factor = max(abs(1 - epsilon * mu) for mu in (mu_2, mu_2 if mu_m is None else mu_m))
@@ -109,7 +110,8 @@ def participation(tau: int, tau_i: Sequence[int], decay: Decay = constant) -> np
             f"tau_i must lie in 1..tau = 1..{tau} and reach it (A2), got {list(tau_i)}; a period ends with its fastest "
             f"agent: set tau = {max(tau_i)}"
         )
-    return (np.asarray(tau_i)[:, None] > np.arange(tau)).mean(axis=0) * _weights(tau, decay)
+    share: np.ndarray = (np.asarray(tau_i)[:, None] > np.arange(tau)).mean(axis=0) * _weights(tau, decay)
+    return share
 
 
 def _scale(problem: Problem) -> float:
@@ -121,6 +123,6 @@ def _weights(tau: int, decay: Decay) -> np.ndarray:
     if D[0] != 1.0 or (np.diff(D) > 0.0).any() or D[-1] < 0.0:
         raise ValueError(
             f"a decay begins with D(0) = 1 and never rises nor falls below 0 (A3), got {D} over tau = {tau} updates; "
-            "divide it by D(0), or use local.decay.exponential"
+            "divide it by D(0), or use fedrl.learners.decay.exponential"
         )
     return D

@@ -1,7 +1,7 @@
-"""The best policy all clients can share, in each of the four classes of Theorem 3.1 of Labbi et al. 2025.
+"""The best policy all clients can share, in each of the four classes of `labbi2025` Theorem 3.1.
 
 Deterministic <= stationary <= local history-dependent <= agent-aware. The first and the last two are exact; the
-stationary one is a non-concave problem (finding its optimum is NP-hard: Xie & Song 2025, §2.1) and is searched from
+stationary one is a non-concave problem (finding its optimum is NP-hard: `xie2025` §2.1) and is searched from
 many starts.
 """
 
@@ -36,7 +36,8 @@ def best_deterministic(
             f"{actions} actions in {states} states make {total:.3g} deterministic policies, more than limit={limit}; "
             "use best_stationary, or raise `limit` and wait"
         )
-    return _enumerate(env_params, gamma, weight, chunk=min(chunk, total))
+    best: Best = _enumerate(env_params, gamma, weight, chunk=min(chunk, total))
+    return best
 
 
 def best_stationary(
@@ -56,7 +57,9 @@ def best_stationary(
     be enumerated quickly, the best deterministic policy; these optima are also candidates as they stand. The result is
     a lower bound of the maximum, and in small instances the maximum.
     """
-    return _search(env_params, gamma, weight, keys.of_seed(0) if key is None else key, starts=starts, steps=steps)
+    key = keys.of_seed(0) if key is None else key
+    best: Best = _search(env_params, gamma, weight, key, starts=starts, steps=steps)
+    return best
 
 
 @partial(jax.jit, static_argnames="chunk")
@@ -77,8 +80,8 @@ def _enumerate(env_params: MDP, gamma: Array, weight: Array | None, *, chunk: in
         return (jnp.where(better, values[top], best[0]), jnp.where(better, index[top], best[1])), None
 
     nothing = (jnp.array(-jnp.inf, dtype), jnp.zeros((), jnp.int32))
-    (found, index), _ = jax.lax.scan(look, nothing, jnp.arange(0, total, chunk, dtype=jnp.int32))
-    return Best(table(index), found)
+    (value, index), _ = jax.lax.scan(look, nothing, jnp.arange(0, total, chunk, dtype=jnp.int32))
+    return Best(table(index), value)
 
 
 @partial(jax.jit, static_argnames=("starts", "steps"))
@@ -150,7 +153,7 @@ def belief_mdp(env_params: MDP, weight: Array | None = None, *, limit: int = 200
     kernel, reward, start = (np.asarray(x, np.float64) for x in env_params)
     clients = len(kernel)
     prior = np.full(clients, 1.0 / clients) if weight is None else np.asarray(weight, np.float64)
-    pairs: dict[tuple, int] = {}
+    pairs: dict[tuple[float, ...], int] = {}
     beliefs: list[tuple[int, np.ndarray]] = []
 
     def number(state: int, joint: np.ndarray) -> int:

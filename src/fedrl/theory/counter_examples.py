@@ -1,10 +1,11 @@
-"""Two-agent instances on which sharing a policy costs something: Theorem 3.1 and Lemma E.9 of Labbi et al. 2025.
+"""Two-agent instances on which sharing a policy costs something: `labbi2025` Theorem 3.1 and Lemma E.9.
 
-Each `lemma_*` is a stack of two worlds that share rewards and start and differ in kernels; each `gap_*` returns the two
+Each `lemma_*` is a stack of two MDPs that share rewards and start and differ in kernels; each `gap_*` returns the two
 sides of the strict inequality the lemma claims. The figures that draw the instances are rebuilt here from the proofs.
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -137,7 +138,8 @@ def regularised_e9(logit: Array) -> Array:
         paid = 1.0 + LAMBDA_E9 * np.log(2.0).item() * (1.0 + GAMMA_E9)
         return (LAMBDA_E9 * entropy + GAMMA_E9 * f * paid) / (1.0 - GAMMA_E9 * (1.0 - f))
 
-    return 0.5 * (one(_P_E9[0], _Q_E9[0]) + one(_P_E9[1], _Q_E9[1]))
+    value: Array = 0.5 * (one(_P_E9[0], _Q_E9[0]) + one(_P_E9[1], _Q_E9[1]))
+    return value
 
 
 def schedule_value(mdp: MDP, tables: list[Array], gamma: float) -> Array:
@@ -148,8 +150,8 @@ def schedule_value(mdp: MDP, tables: list[Array], gamma: float) -> Array:
     return jnp.dot(mdp.start, v)
 
 
-def _pair(moves: list[dict[tuple[int, int], int]], reward: list, start: list) -> MDP:
-    """Two deterministic worlds; `moves` maps (state, action) to its successor, and whatever is not there stays."""
+def _pair(moves: list[dict[tuple[int, int], int]], reward: Sequence[Sequence[float]], start: Sequence[float]) -> MDP:
+    """Two deterministic MDPs; `moves` maps (state, action) to its successor, and whatever is not there stays."""
     states, actions = len(reward), len(reward[0])
     kernel = np.zeros((2, states, actions, states))
     for agent, successor in enumerate(moves):
@@ -158,5 +160,5 @@ def _pair(moves: list[dict[tuple[int, int], int]], reward: list, start: list) ->
     return _stack(kernel, np.array(reward), np.array(start), jnp.result_type(float))
 
 
-def _stack(kernel: np.ndarray, reward: np.ndarray, start: np.ndarray, dtype) -> MDP:
+def _stack(kernel: np.ndarray, reward: np.ndarray, start: np.ndarray, dtype: Any) -> MDP:
     return MDP(*(jnp.asarray(x, dtype) for x in (kernel, np.stack([reward] * 2), np.stack([start] * 2))))

@@ -1,4 +1,4 @@
-"""What the bounds of FAPI are made of, measured exactly: Xie & Song 2025, Eq. (4)-(10), Lemmas 5-17.
+"""What the bounds of FAPI are made of, measured exactly: `xie2025` Eq. (4)-(10), Lemmas 5-17.
 
 Clients are a stack of worlds that share their reward. `weight` [N] is q; `cohort` [N] is q', zero for those who do not
 take part and summing to one: q itself is full participation. `values` [N, S] are the V_n^t, `pis` [N, S, A] the

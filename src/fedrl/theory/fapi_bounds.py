@@ -1,4 +1,4 @@
-"""Error bounds of federated approximate policy iteration: Xie & Song 2025, §3 and App. A-F, under the paper's numbers.
+"""Error bounds of federated approximate policy iteration: `xie2025` §3 and App. A-F, under the paper's numbers.
 
 Each is a plain function of numbers (or arrays of them): gamma, R_max, the levels of heterogeneity kappa, and the errors
 delta, epsilon, eps_w, eps_theta, which `theory.fapi` measures. They hold for clients that share a reward in [0, R_max]
@@ -41,7 +41,8 @@ def lemma_16(gamma: Number, r_max: Number, kappa: Number) -> Number:
 
 def lemma_17(gamma: Number, r_max: Number, eps_theta: Number, actions: int) -> Number:
     """||T^pi V - T^{pi'} V|| where pi(.|s) and pi'(.|s) are at most `eps_theta` apart in the 2-norm."""
-    return eps_theta * actions**0.5 * r_max / (1 - gamma)
+    bound: Number = eps_theta * actions**0.5 * r_max / (1 - gamma)
+    return bound
 
 
 def lemma_18(gamma: Number, r_max: Number, kappa: Number) -> Number:

@@ -1,6 +1,6 @@
-"""Theorem 1 of paper 002 (FedAgent): how far from the best the mean of M of K clients stays after T rounds.
+"""`fedagent` Theorem 1: how far from the best the mean of M of K clients stays after T rounds.
 
-The inequality follows from the paper's proof (App. C.2), with E over noise and client draws. What is to be known of it:
+The inequality follows from the paper's proof (App. C.2), with E over noise and client draws. What to know about it:
 
 - Assumptions 2 (gradients bounded by G) and 4 (PL) cannot both hold on all of R^d: from PL follows
   mu/2 ||theta - theta*||^2 <= J(theta*) - J(theta) <= G^2 / (2 mu). The proof uses them only where the iterates go, so
@@ -55,7 +55,7 @@ def floor_parts(problem: Problem) -> Floor:
     _, L, mu, G, sigma, zeta, K, M, tau, T = problem
     if not 0 < mu <= L or tau < 1 or T < 1 or min(problem) < 0:
         raise ValueError(
-            f"Theorem 1 wants 0 < mu <= L, tau >= 1, T >= 1 and nothing below zero, got {problem}; check the constants"
+            f"Theorem 1 needs 0 < mu <= L, tau >= 1, T >= 1 and nothing below zero, got {problem}; check the constants"
         )
     second_moment = G**2 + sigma**2
     sampling = 2 * finite_population(K, M) * zeta**2

@@ -1,4 +1,4 @@
-"""How different a stack of worlds is: in kernels (Labbi et al. 2025, A-1; Xie & Song 2025, Def. 2) and in gradients.
+"""How different a stack of MDPs is: in kernels (`labbi2025` A-1, `xie2025` Def. 2) and in gradients.
 
 The maximum over policies in Def. 2 is attained by a deterministic action: in state s the two rows differ by
 sum_a pi(a|s) (P_i - P_j)(.|s, a), and the L1 norm, being convex, is largest at a corner of the simplex of pi(.|s). So
@@ -25,7 +25,8 @@ def kappa_pairs(env_params: MDP) -> Array:
     def row(one: Array) -> Array:
         return jax.vmap(lambda other: _distance(one, other))(env_params.kernel)
 
-    return jax.lax.map(row, env_params.kernel)
+    pairs: Array = jax.lax.map(row, env_params.kernel)
+    return pairs
 
 
 def kappa_imaginary(env_params: MDP, weight: Array | None = None) -> Array:
@@ -35,7 +36,7 @@ def kappa_imaginary(env_params: MDP, weight: Array | None = None) -> Array:
 
 
 def epsilon_p(env_params: MDP) -> Array:
-    """The least epsilon_P for which A-1 of Labbi et al. holds; 0 for equal kernels, at most 2."""
+    """The least epsilon_P for which `labbi2025` A-1 holds; 0 for equal kernels, at most 2."""
     return jnp.max(kappa_pairs(env_params))
 
 

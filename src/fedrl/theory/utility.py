@@ -1,4 +1,4 @@
-"""What a run costs and what it is worth per unit of cost: Xu et al. 2024, Eq. (7), (13), (27) and Table IV."""
+"""What a run costs and what it is worth per unit of cost: `xu2024` Eq. (7), (13), (27) and Table IV."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -50,7 +50,8 @@ def normalised(utilities: Sequence[float]) -> np.ndarray:
     u = np.asarray(utilities, float)
     if u.size < 2 or u.max() == u.min():
         raise ValueError(f"needs at least two different utilities to place them between 0 and 1, got {u}; add a method")
-    return (u - u.min()) / (u.max() - u.min())
+    between: np.ndarray = (u - u.min()) / (u.max() - u.min())
+    return between
 
 
 def spread(total: int, m: int, tau: int) -> tuple[int, ...]:

@@ -73,5 +73,5 @@ def test_even_in_every_way(tasks, clients, seed, data):
 def test_errors():
     with pytest.raises(PartitionError, match="100 different tasks of 40"):
         uniform(40, 3, 100, 0)
-    with pytest.raises(TypeError, match="tasks_each wants a whole number, got 2.5"):
+    with pytest.raises(TypeError, match="tasks_each expects a whole number, got 2.5"):
         uniform(40, 3, 2.5, 0)
