@@ -18,7 +18,7 @@ from fedrl.federations.federation import Federation
 from fedrl.keys import Key
 from fedrl.policies.deterministic import deterministic as without_noise
 from fedrl.rollouts.episodes import MOST_STEPS
-from fedrl.rollouts.sampling import contact
+from fedrl.rollouts.sampling import make_sampler
 from fedrl.rollouts.shared import SharedState
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection, Choose, drawing
@@ -145,25 +145,25 @@ def sampled_return(
         most = horizon or environment.max_episode_steps or (MOST_STEPS if isinstance(environment, Host) else 0)
         if not most:
             raise ValueError("this environment has no time limit; say how long to look: sampled_return(horizon=1000)")
-        touch = contact(
+        sampling = make_sampler(
             environment,
             _acting(algorithm, deterministic),
             lambda local, client: algorithm.theta_of(local.answer, client),
             horizon=most,
             batch=episodes,
-            afresh=True,
+            new_episodes=True,
         )
 
-        def afresh(
+        def sample_new_episodes(
             local: _Look, clients: Client, shared_state: SharedState, key: Key
         ) -> tuple[Trajectory, SharedState]:
             """Epochs of their own: the world in which clients train stays as it is."""
             first = jax.tree.map(lambda x: x[0], clients.env_params)
-            return touch.sample(local, clients, touch.init_shared_state(first, key), key)[0], shared_state
+            return sampling.sample(local, clients, sampling.init_shared_state(first, key), key)[0], shared_state
 
         def returned(local: _Look, trajectory: Trajectory, client: Client, key: Key) -> tuple[Array, _Look]:
             reward = trajectory.reward
-            if touch.shared_env:  # the world went on after its first epoch
+            if sampling.shared_env:  # the world went on after its first epoch
                 over = (trajectory.terminated | trajectory.truncated).astype(jnp.int32)
                 reward = jnp.where(jnp.cumsum(over, axis=1) - over == 0, reward, jnp.zeros_like(reward))
             earned = jnp.mean(jnp.sum(reward, axis=1))
@@ -171,11 +171,11 @@ def sampled_return(
 
         local = LocalUpdate(
             start=lambda answer, client, key: _Look(answer, jnp.zeros(())),
-            sample=afresh if touch.shared_env else touch.sample,
+            sample=sample_new_episodes if sampling.shared_env else sampling.sample,
             estimate=returned,
             apply=lambda local, returned, client: local._replace(returned=returned),
             finish=lambda local, client: (local.returned, (), jnp.zeros((), jnp.int32)),
-            mode=Mode.of(compiled=isinstance(environment, Environment), shared_env=touch.shared_env),
+            mode=Mode.of(compiled=isinstance(environment, Environment), shared_env=sampling.shared_env),
         )
         return evaluation_exchange(algorithm, local, _drawn(clients, algorithm, federation, local))
 

@@ -19,7 +19,7 @@ from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.ppo import ppo
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.mlp import mlp
-from fedrl.rollouts.shared import meeting
+from fedrl.rollouts.shared import shared_rollout
 from fedrl.types import Client
 
 LIMIT, STEPS, COPIES = 12, 8, 2
@@ -35,11 +35,11 @@ def rolled(rollouts: int, horizon: int = STEPS):
     policy = mlp(4)(where.environment)
     theta = jax.vmap(policy.init)(jax.random.split(jax.random.key(1), AGENTS))
     clients = Client(jnp.arange(AGENTS, dtype=jnp.int32), jnp.zeros(AGENTS), (), ())
-    meet = meeting(where.environment, policy, horizon=horizon, batch=COPIES)
-    scenes = [meet.begin(jnp.zeros(()), jax.random.key(0))]
+    shared = shared_rollout(where.environment, policy, horizon=horizon, batch=COPIES)
+    scenes = [shared.init(jnp.zeros(()), jax.random.key(0))]
     trajectory = []
     for number in range(rollouts):
-        saw, shared_state = jax.jit(meet.act)(
+        saw, shared_state = jax.jit(shared.sample)(
             theta, clients, scenes[-1], keys.of(jax.random.key(2), "roll-out", number)
         )
         trajectory.append(jax.tree.map(np.asarray, saw))

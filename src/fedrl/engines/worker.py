@@ -22,10 +22,10 @@ import numpy as np
 from fedrl.engines import cache, wire
 from fedrl.engines.client_work import ClientWork, client_work
 from fedrl.engines.clock import Clock
-from fedrl.environments.checks import Notice
+from fedrl.environments.checks import WarningSink
 from fedrl.environments.errors import EnvironmentFailed
 from fedrl.rollouts import host
-from fedrl.rollouts.compiling import Callback, Compiled
+from fedrl.rollouts.compiling import Compiled, CompileListener
 from fedrl.types import Exchange
 
 READY = b"ready"
@@ -68,8 +68,8 @@ class Worker:
         self.warm: set[tuple[int, str]] = set()
         self.clock = Clock()
         self.warnings: list[str] = []
-        Notice.tell = self.warnings.append
-        Callback.turn = lambda held: self.turn(held=held)
+        WarningSink.emit = self.warnings.append
+        CompileListener.notify = lambda held: self.turn(held=held)
 
     def turn(self, *, held: bool) -> None:
         """Hold the clock, or let it go on."""

@@ -20,7 +20,7 @@ def python(program):
 def test_a_second_environment_is_refused():
     first, second = FigureEight(), Merge(warm_up=0)
     first.reset(seed=0)
-    with pytest.raises(RuntimeError, match=r"already runs in this process.*silently replace.*close\(\).*Apart"):
+    with pytest.raises(RuntimeError, match=r"already runs in this process.*silently replace.*close\(\).*SubprocessEnv"):
         second.reset(seed=0)
     with pytest.raises(RuntimeError, match="the epoch is over or has not begun"):
         second.advance(np.zeros(5))

@@ -77,7 +77,7 @@ def _check_free_for(simulation: Simulation) -> None:
 
 _SECOND = (
     "libsumo holds one simulation per process and would silently replace it. close() it first, or give this one a process "
-    "of its own: fedrl.environments.subprocess_env.Apart(make)"
+    "of its own: fedrl.environments.subprocess_env.SubprocessEnv(make)"
 )
 _FORKED = (
     "this process was forked from one in which a traffic environment was running, and has only a copy of its simulation; "
