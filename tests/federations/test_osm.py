@@ -103,7 +103,7 @@ def test_what_is_wrong_with_a_client_is_said(tmp_path, clients):
     with pytest.raises(ValueError, match="expected at least one network"):
         federation([])
     clients[0].reset(BOTH, SEEDS)
-    with pytest.raises(EnvironmentFailed, match="client 0, copy 0: action .* wanted an acceleration"):
+    with pytest.raises(EnvironmentFailed, match="client 0, copy 0: action .* expected an acceleration"):
         clients[0].step(np.full((2, 2), np.nan, np.float32))
 
 

@@ -54,18 +54,22 @@ def flatten(description: Description, observations: Sequence[Any] | np.ndarray) 
     and MultiDiscrete as one-hot vectors, the parts of a Tuple in their order, those of a Dict by their sorted names.
     """
     if description["type"] == "discrete":
-        return (np.asarray(observations) - description["start"]).astype(np.int32)
+        counted: np.ndarray = (np.asarray(observations) - description["start"]).astype(np.int32)
+        return counted
     return _flat(description, observations)
 
 
 def unflatten(description: Description, actions: np.ndarray) -> np.ndarray:
     """A policy's actions [rows, ...] as native ones: shape and dtype of the space, clipped to the bounds of a Box."""
     kind = description["type"]
+    native: np.ndarray
     if kind == "discrete":
-        return actions.astype(description["dtype"]) + description["start"]
+        native = actions.astype(description["dtype"]) + description["start"]
+        return native
     if kind == "multi_discrete":
         start = np.asarray(description["start"], description["dtype"])
-        return actions.reshape(len(actions), *start.shape).astype(description["dtype"]) + start
+        native = actions.reshape(len(actions), *start.shape).astype(description["dtype"]) + start
+        return native
     if kind == "multi_binary":
         return actions.reshape(len(actions), *description["shape"]).astype(np.int8)
     if kind != "box":

@@ -43,7 +43,7 @@ class EnvProcessTimeout(EnvProcessDied):
     """The environment missed the deadline, so its process was killed."""
 
 
-class SubprocessEnv(ParallelEnv[str, np.ndarray, np.ndarray]):
+class SubprocessEnv(ParallelEnv[str, np.ndarray, np.ndarray]):  # type: ignore[misc]  # PettingZoo is untyped
     """The environment that `make()` returns, in another process: `SubprocessEnv(FigureEight)`,
     `SubprocessEnv(partial(Merge, warm_up=0))`, or with a function of your script.
 

@@ -16,7 +16,7 @@ from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
 from fedrl.learners.gradient_steps import BuildDirection, Direction
 from fedrl.learners.reports import EPISODES, Report, aside, first_episodes
-from fedrl.policies.kinds import want_gradient
+from fedrl.policies.kinds import require_gradient
 from fedrl.rollouts.episodes import env_steps
 from fedrl.rollouts.sampling import make_sampler
 from fedrl.trees import Tree
@@ -39,7 +39,7 @@ def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: f
         at_most(1, "None takes the paper's", bit_discount=bit_discount)
 
     def build(environment: Environment, policy: Policy) -> Direction:
-        want_gradient("reinforce", policy)
+        require_gradient("reinforce", policy)
         sampling = make_sampler(environment, policy, lambda theta, client: theta, horizon=horizon, batch=batch)
 
         def learn(

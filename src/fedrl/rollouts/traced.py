@@ -69,4 +69,5 @@ def rollout(
     start = jax.vmap(lambda n: environment.reset(prepared, n))(first)
     last = jnp.arange(horizon) == horizon - 1
     _, trajectory = jax.lax.scan(scan_step, (start, jnp.ones((batch,), bool)), (last, moves, acts, again))
-    return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), trajectory)
+    swapped: Trajectory = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), trajectory)
+    return swapped

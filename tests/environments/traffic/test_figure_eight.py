@@ -297,5 +297,5 @@ def test_any_vehicles_may_learn():
 
 @pytest.mark.parametrize("learning", [(), (1, 1), (3, 1), (1, 14), (-1,)])
 def test_a_fleet_that_does_not_exist_is_refused(learning):
-    with pytest.raises(ValueError, match="`learning` names vehicles from 0 to 13"):
+    with pytest.raises(ValueError, match="`learning` must list at least one vehicle from 0 to 13"):
         figure_eight.environment(learning=learning)

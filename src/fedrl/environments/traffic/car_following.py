@@ -12,12 +12,8 @@ from jax import Array
 
 VEHICLES = 14
 SECONDS = 0.1  # of a step
-HALF, ENTRY, EXIT, END = (
-    210.97,
-    30.0,
-    39.4,
-    69.4,
-)  # m: a half, and where in it the crossing begins, it and the road out end
+HALF, ENTRY, EXIT, END = 210.97, 30.0, 39.4, 69.4
+# m: the length of a half, and where in it the crossing starts, the crossing ends and the road out ends
 ROUND = 2 * HALF
 LENGTH, STANDSTILL = 5.0, 2.5  # m: a vehicle, and the gap that SUMO leaves ahead of it at rest
 ACCELERATION, TOP_SPEED = 2.6, 30.0
@@ -33,8 +29,8 @@ class Driver(NamedTuple):
     speed: Array
     share: Array  # v / (2 sqrt(a b))
     free: Array  # the speed after a step on an empty road
-    stretch: Array  # m to a stand
-    sight: Array  # m for which it plans
+    stretch: Array  # m to a stop
+    sight: Array  # m that it plans ahead
 
 
 def ahead(x: Array, count: int = 1) -> Array:
@@ -46,7 +42,7 @@ def behind(x: Array) -> Array:
 
 
 def between(rear: Array, front: Array) -> Array:
-    """m from one position on to another."""
+    """m from one position forward to another."""
     apart = front - rear
     return jnp.where(apart < 0.0, apart + ROUND, apart)
 
@@ -117,7 +113,7 @@ def _idm(driver: Driver, wanted: Array, gap: Array) -> Array:
 
 
 def _brake_gap(speed: Array, braking: Array) -> Array:
-    """m to a stand, braking from the next step on."""
+    """m to a stop, braking from the next step on."""
     less = braking * SECONDS
     steps = jnp.floor(speed / less)
     return SECONDS * (steps * speed - less * steps * (steps + 1.0) / 2.0)

@@ -1,4 +1,4 @@
-"""Where vehicles go, so that all stay on the road: new destinations on the last edge; the learner goes as its lane leads."""
+"""Routes that keep all vehicles on the road: new destinations on the last edge; the learner follows its lane."""
 
 import libsumo
 import numpy as np
@@ -11,8 +11,8 @@ AHEAD = 100.0  # m: the least that the learner's way goes on beyond the edge it 
 class Destinations:
     """Of vehicles that SUMO drives. Each has its own stream of random destinations."""
 
-    def __init__(self, found: Lanes, random: dict[str, np.random.Generator]) -> None:
-        self._edges, self._random = long_edges(found), random
+    def __init__(self, graph: Lanes, random: dict[str, np.random.Generator]) -> None:
+        self._edges, self._random = long_edges(graph), random
         self._goal = dict.fromkeys(random, "")
 
     def renew(self, vehicle: str, edge: str) -> None:
@@ -29,22 +29,22 @@ class Destinations:
 class Way:
     """Of the learner, which changes lanes as it likes: drawn anew wherever it comes onto another lane."""
 
-    def __init__(self, found: Lanes, vehicle: str, random: np.random.Generator) -> None:
-        self._found, self._vehicle, self._random = found, vehicle, random
+    def __init__(self, graph: Lanes, vehicle: str, random: np.random.Generator) -> None:
+        self._graph, self._vehicle, self._random = graph, vehicle, random
         self._drawn_at = "", -1  # the lane, and which edge of the way it was on
 
     def renew(self, lane: str) -> None:
         v = self._vehicle
         if not lane.startswith(":") and (lane, libsumo.vehicle.getRouteIndex(v)) != self._drawn_at:
-            libsumo.vehicle.setRoute(v, self._drawn(lane))
+            libsumo.vehicle.setRoute(v, self._draw_route(lane))
             self._drawn_at = lane, libsumo.vehicle.getRouteIndex(v)
 
-    def _drawn(self, lane: str) -> list[str]:
-        found, further = self._found, 0.0
-        edges = [found.lanes[lane].edge]
+    def _draw_route(self, lane: str) -> list[str]:
+        graph, further = self._graph, 0.0
+        edges = [graph.lanes[lane].edge]
         while further < AHEAD:
-            ways = found.ways.get(lane) or [w for other in found.edges[edges[-1]] for w in found.ways.get(other, ())]
+            ways = graph.ways.get(lane) or [w for other in graph.edges[edges[-1]] for w in graph.ways.get(other, ())]
             lane = ways[int(self._random.integers(len(ways)))]
-            edges.append(found.lanes[lane].edge)
-            further += found.lanes[lane].length
+            edges.append(graph.lanes[lane].edge)
+            further += graph.lanes[lane].length
         return edges

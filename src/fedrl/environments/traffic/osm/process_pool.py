@@ -36,7 +36,7 @@ def make_roads(settings: Settings) -> OsmRoads:
     )
 
 
-class RoadsServer(ParallelEnv[str, np.ndarray, np.ndarray]):
+class RoadsServer(ParallelEnv[str, np.ndarray, np.ndarray]):  # type: ignore[misc]  # PettingZoo is untyped
     """What runs in a pooled process: every network requested so far, and the simulation of the last one.
 
     It has no agents in PettingZoo's sense; use `SubprocessEnv.call`.

@@ -1,6 +1,6 @@
 """Merge: a highway that a ramp joins, with five of the vehicles on it driven by agents.
 
-Flow's merge benchmark (Vinitsky et al. 2018) in the setting of paper 001, Section VII.
+Flow's merge benchmark (Vinitsky et al. 2018) in the setting of `xu2024`, Section VII.
 """
 
 from typing import Any, Literal
@@ -48,13 +48,13 @@ class Merge(Traffic):
         horizon: int = 1500,
     ) -> None:
         if driver not in ("agents", "sumo"):
-            raise ValueError(f"driver={driver!r}, wanted 'agents' or 'sumo'")
+            raise ValueError(f"driver={driver!r}, expected 'agents' or 'sumo'")
         if slots < 1 or warm_up < 0 or not acceleration > 0.0 or speed_dev < 0.0:
-            came = f"{slots}, {warm_up}, {acceleration} and {speed_dev}"
-            raise ValueError(f"wanted slots >= 1, warm_up >= 0, acceleration > 0 and speed_dev >= 0, got {came}")
+            got = f"{slots}, {warm_up}, {acceleration} and {speed_dev}"
+            raise ValueError(f"expected slots >= 1, warm_up >= 0, acceleration > 0 and speed_dev >= 0, got {got}")
         if penetration is not None and not 0.0 < penetration < 1.0:
-            raise ValueError(f"wanted 0 < penetration < 1, or None for slots drawn at random, got {penetration}")
-        road = network.built(roads.merge())
+            raise ValueError(f"expected 0 < penetration < 1, or None for slots drawn at random, got {penetration}")
+        road = network.build(roads.merge())
         highway, ramp = (network.lanes_along(road, edges) for edges in (roads.HIGHWAY, roads.RAMP))
         self._to_end = _to_end(highway, road.lengths) | _to_end(ramp, road.lengths)
         self._highway_lanes, self._ramp_lanes, self._shared_lane = highway[:-1], ramp[:-1], highway[-1]
@@ -62,7 +62,7 @@ class Merge(Traffic):
 
         self._driver, self._fifo, self._warm_up = driver, penetration is not None, warm_up
         self._step_up, self._speed_mode = acceleration * DT, speed_mode
-        routes = network.written(_routes(penetration or 0.0, speed_dev))
+        routes = network.write_routes(_routes(penetration or 0.0, speed_dev))
         super().__init__(
             [f"slot_{i}" for i in range(slots)],
             Box(0.0, 1.0, (6,), np.float32),
@@ -99,7 +99,7 @@ class Merge(Traffic):
         return crash
 
     def _welcome(self) -> None:
-        """Those who have just come onto the road."""
+        """Set up the vehicles that have just entered the road."""
         for v in libsumo.simulation.getDepartedIDList():
             libsumo.vehicle.setSpeedMode(v, self._speed_mode)
             if self._fifo and v.startswith("agents"):
@@ -155,7 +155,7 @@ class Merge(Traffic):
 
     def _left(self, v: str) -> float:
         """How far it is to the end of the road, in m."""
-        return self._to_end[libsumo.vehicle.getLaneID(v)] - libsumo.vehicle.getLanePosition(v)
+        return self._to_end[libsumo.vehicle.getLaneID(v)] - float(libsumo.vehicle.getLanePosition(v))
 
     def _at(self, v: str, length: float) -> tuple[float, float]:
         return 1.0 - self._left(v) / length, self._v[v] / TOP_SPEED
