@@ -15,7 +15,7 @@ from fedrl.types import Client, InitSharedState, ParametersOf, Policy, Sample, S
 class Sampling(NamedTuple):
     """The fields that a `LocalUpdate` and a `Learner` need in order to act."""
 
-    sample: Sample[Any, Trajectory] | SharedSample[Any, Trajectory]  # `shared_env` says which
+    sample: Sample | SharedSample  # `shared_env` says which
     shared_env: bool = False
     init_shared_state: InitSharedState = no_shared_state
 
