@@ -102,7 +102,7 @@ class WarnOnce:
     """Whether a warning was given. An object of its own class, as its value is not part of a run's identity."""
 
     def __init__(self) -> None:
-        self.given = False
+        self.done = False
 
 
 class WarningSink:
@@ -114,9 +114,9 @@ class WarningSink:
 def warn_of_size(client_id: int, rewards: np.ndarray, warned: WarnOnce) -> None:
     """Warn of rewards beyond 1e9, once per `warned`."""
     largest = float(np.abs(rewards).max(initial=0.0))
-    if not largest > HUGE or warned.given:
+    if not largest > HUGE or warned.done:
         return
-    warned.given = True
+    warned.done = True
     WarningSink.emit(
         f"client {client_id}: a reward of size {largest:.3g}, beyond {HUGE:.0e}: most likely a mistake, and no critic "
         "learns from such numbers unscaled; scale rewards in the environment (Gymnasium has "

@@ -93,7 +93,7 @@ def _host(task: Task, gamma: float, max_episode_steps: int, threads: int | None)
         raise ValueError(f"{task.name} needs threads >= 1, or None for its share of the processors, got {threads}")
 
     def open_copies(client_id: int, env_params: MujocoParams, num_envs: int) -> MujocoSimulator:
-        # a worker process of an engine is told its share when it starts
+        # an engine sets each worker process's share when it starts it
         workers = threads or int(os.environ.get("FEDRL_THREADS") or os.cpu_count() or 1)
         return MujocoSimulator(
             task, client_id, env_params, num_envs, max_episode_steps=max_episode_steps, threads=min(workers, num_envs)

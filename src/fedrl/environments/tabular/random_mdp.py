@@ -43,9 +43,9 @@ def orthogonal(
         raise ValueError(f"orthogonal needs states >= 2 so that a mask has a complement, got {states}; use dense")
 
     def mask(key: keys.Key, shape: tuple[int, ...]) -> Array:
-        drawn = jax.random.bernoulli(keys.of(key, "mask"), 0.5, shape)
-        lonely = jnp.all(drawn == drawn[..., :1], axis=-1, keepdims=True)
-        return drawn ^ (lonely & _one_entry(keys.of(key, "mask", "repair"), shape))
+        bits = jax.random.bernoulli(keys.of(key, "mask"), 0.5, shape)
+        lonely = jnp.all(bits == bits[..., :1], axis=-1, keepdims=True)
+        return bits ^ (lonely & _one_entry(keys.of(key, "mask", "repair"), shape))
 
     return _mixture(mask, lambda key, shape: ~mask(key, shape), states, actions, kappa, nominal_first)
 
@@ -61,9 +61,9 @@ def sparse(
     _fraction("density", density)
 
     def mask(key: keys.Key, shape: tuple[int, ...]) -> Array:
-        drawn = jax.random.bernoulli(keys.of(key, "mask"), density, shape)
-        empty = ~jnp.any(drawn, axis=-1, keepdims=True)
-        return drawn | (empty & _one_entry(keys.of(key, "mask", "repair"), shape))
+        bits = jax.random.bernoulli(keys.of(key, "mask"), density, shape)
+        empty = ~jnp.any(bits, axis=-1, keepdims=True)
+        return bits | (empty & _one_entry(keys.of(key, "mask", "repair"), shape))
 
     return _mixture(mask, mask, states, actions, kappa, nominal_first, private=True)
 

@@ -72,8 +72,8 @@ def driver_of(speed: Array, braking: Array) -> Driver:
 
 def follow(driver: Driver, gap: Array, leader: Array) -> Array:
     """The speed behind a leader of this speed; `gap` is from bumper to bumper."""
-    wanted = jnp.maximum(driver.speed + driver.share * (driver.speed - leader), 0.0)
-    return _idm(driver, STANDSTILL + wanted, gap)
+    moving_gap = jnp.maximum(driver.speed + driver.share * (driver.speed - leader), 0.0)
+    return _idm(driver, STANDSTILL + moving_gap, gap)
 
 
 def stop(driver: Driver, gap: Array) -> Array:
@@ -98,18 +98,18 @@ def following(driver: Driver, position: Array, place: Place) -> Array:
     bound = jnp.where(gap <= end, follow(driver, gap, speed), driver.free)
 
     lane = place.lane + 4 * place.second.astype(jnp.int32)
-    found = ahead(lane) != lane
+    on_next_lane = ahead(lane) != lane
     for count in (1, 2, 4, 8):  # past all that share one's lane, twice as many each time
-        leader = jnp.where(found, leader, ahead(leader, count))
-        speed = jnp.where(found, speed, ahead(speed, count))
-        found |= ahead(found, count)
+        leader = jnp.where(on_next_lane, leader, ahead(leader, count))
+        speed = jnp.where(on_next_lane, speed, ahead(speed, count))
+        on_next_lane |= ahead(on_next_lane, count)
     farther = between(position, leader) - LENGTH
     seen = (farther <= end) & (farther > gap)
     return jnp.where(seen, jnp.minimum(bound, follow(driver, farther, speed)), bound)
 
 
-def _idm(driver: Driver, wanted: Array, gap: Array) -> Array:
-    return jnp.maximum(driver.free - SECONDS * ACCELERATION * (wanted / jnp.maximum(gap, 1e-3)) ** 2, 0.0)
+def _idm(driver: Driver, desired_gap: Array, gap: Array) -> Array:
+    return jnp.maximum(driver.free - SECONDS * ACCELERATION * (desired_gap / jnp.maximum(gap, 1e-3)) ** 2, 0.0)
 
 
 def _brake_gap(speed: Array, braking: Array) -> Array:

@@ -120,18 +120,18 @@ def move(env_params: FigureEight, traffic: Traffic, numbers: Array, steps: Array
     learns = np.isin(np.arange(VEHICLES), learning)
     v = traffic.speed
     human = _idm(env_params, v, ahead(v), gaps(traffic.position)) + math.sqrt(SECONDS) * env_params.noise * numbers
-    told = jnp.maximum(v + SECONDS * jnp.where(learns, numbers, human), 0.0)
-    command = jnp.where(~learns & (place_of(traffic.position).lane == 1), jnp.inf, told)
+    commanded = jnp.maximum(v + SECONDS * jnp.where(learns, numbers, human), 0.0)
+    command = jnp.where(~learns & (place_of(traffic.position).lane == 1), jnp.inf, commanded)
     braking = jnp.asarray(np.where(learns, BRAKING_LEARNING, BRAKING_HUMAN), v.dtype)
     return rules.drive(traffic, braking, command, steps.astype(v.dtype))
 
 
 def _idm(env_params: FigureEight, v: Array, leader: Array, gap: Array) -> Array:
     """The acceleration of Flow's human: a (1 - (v/v_0)^4 - (s*/gap)^2)."""
-    wanted = env_params.s_0 + jnp.maximum(
+    desired_gap = env_params.s_0 + jnp.maximum(
         v * env_params.time_gap + v * (v - leader) / (2.0 * jnp.sqrt(env_params.a * env_params.b)), 0.0
     )
-    return env_params.a * (1.0 - (v / env_params.v_0) ** 4 - (wanted / jnp.maximum(gap, 1e-3)) ** 2)
+    return env_params.a * (1.0 - (v / env_params.v_0) ** 4 - (desired_gap / jnp.maximum(gap, 1e-3)) ** 2)
 
 
 def params(

@@ -40,7 +40,10 @@ ZONE, ACROSS = (
     3.2,
 )  # m: from the start of a crossing to the zone that both streams use, and the length of that zone
 EMERGENCY = 9.0  # m/s^2: SUMO on its own brakes no harder
-HALTING, PATIENCE = 0.1, 50  # m/s below which a vehicle stands, and steps of standing after which nobody waits for it
+HALTING, PATIENCE = (
+    0.1,
+    50,
+)  # m/s below which a vehicle stands, and steps of standing after which no vehicle waits for it
 SEEN_CLEARLY = 4.5  # m from a crossing at which one that has to yield can see everybody
 NOT_YET, LATE, NEVER = -1.0, 1e9, 2e9  # outside the range of step numbers
 # SUMO compares names, as text
@@ -50,7 +53,7 @@ TIES = np.argsort(np.argsort([f"vehicle_{i}" for i in range(VEHICLES)])).astype(
 class Traffic(NamedTuple):
     position: Array  # [14] m since the start of the first half, below ROUND
     speed: Array  # [14]
-    entered: Array  # [14] the step in which it came onto the crossing it is on; NEVER: it does not mean to leave it
+    entered: Array  # [14] the step in which it entered the crossing it is on; NEVER: it is stuck there
     stood: Array  # [14] steps for which it has been standing
 
 
@@ -75,7 +78,7 @@ class Foe(NamedTuple):
 
 
 def drive(traffic: Traffic, braking: Array, command: Array, step: Array) -> Traffic:
-    """`braking` is each vehicle's comfortable deceleration, `command` the speed it is told, infinite where SUMO decides."""
+    """`braking` is each vehicle's comfortable deceleration, `command` its commanded speed, infinite where SUMO decides."""
     speed, stuck = _speeds(traffic, braking, command)
     position = traffic.position + SECONDS * speed
     position = jnp.where(position >= ROUND, position - ROUND, position)
@@ -173,7 +176,7 @@ def _yielding(driver: Driver, traffic: Traffic, way: Way, foe: Foe) -> tuple[Arr
 
 
 def _room(traffic: Traffic, place: Place, braking: Array, first: tuple[Array, Array]) -> Array:
-    """Whether there is room across the crossing, behind who stands or creeps on the road out: SUMO keeps crossings clear."""
+    """Whether there is room across the crossing behind vehicles that stand or creep: SUMO keeps crossings clear."""
     v, along, number, each = traffic.speed, place.along, jnp.arange(VEHICLES), LENGTH + STANDSTILL
     nearest = jnp.where(place.second, first[1], first[0])
     rank = ((number - nearest) % VEHICLES).astype(v.dtype)  # vehicles between the crossing's begin and this one

@@ -5,18 +5,18 @@ import numpy as np
 
 from fedrl.environments.traffic.osm.lanes import Lanes, long_edges
 
-AHEAD = 100.0  # m: the least that the learner's way goes on beyond the edge it is on
+AHEAD = 100.0  # m: the learner's route extends at least this far beyond its edge
 
 
 class Destinations:
-    """Of vehicles that SUMO drives. Each has its own stream of random destinations."""
+    """Destinations of the vehicles that SUMO drives; each has its own random stream."""
 
     def __init__(self, graph: Lanes, random: dict[str, np.random.Generator]) -> None:
         self._edges, self._random = long_edges(graph), random
         self._goal = dict.fromkeys(random, "")
 
     def renew(self, vehicle: str, edge: str) -> None:
-        """Draw another if it is on the edge where its way ends, or has none yet."""
+        """Draw another if it is on the last edge of its route, or has no route yet."""
         if self._goal[vehicle] not in ("", edge):
             return
         goal = edge
@@ -27,7 +27,7 @@ class Destinations:
 
 
 class Way:
-    """Of the learner, which changes lanes as it likes: drawn anew wherever it comes onto another lane."""
+    """The learner's route, drawn again whenever it enters another lane, as it may change lanes at will."""
 
     def __init__(self, graph: Lanes, vehicle: str, random: np.random.Generator) -> None:
         self._graph, self._vehicle, self._random = graph, vehicle, random

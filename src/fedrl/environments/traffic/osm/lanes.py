@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-LONG = 30.0  # m: vehicles begin and end their ways on edges so long that nobody crosses one within a step
+LONG = 30.0  # m: routes start and end on edges so long that no vehicle crosses one within a step
 SPACE = 15.0  # m between two places where vehicles begin
 
 

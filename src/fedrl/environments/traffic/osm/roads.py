@@ -36,7 +36,7 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
 
     Reward: max(0, |V| - |v - V|) / |V|, where v are the speeds of all vehicles and V has `target_speed` for each; less 0.1
     if the learner has changed lanes. A collision of the learner ends the episode, with reward 0. Vehicles begin standing at
-    places drawn at random and never leave: on its last edge a vehicle is given a new destination.
+    places drawn at random and never leave: on its last edge a vehicle gets a new destination.
 
     `speed_mode` is what SUMO still enforces for the learner: by default safe distances, but neither right of way nor
     lights (1). With driver="sumo" SUMO drives the learner as it does the others, whatever the actions: something to
@@ -129,7 +129,7 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
     def vehicles(self) -> list[Vehicle]:
         """Every vehicle on the road, for drawing."""
         self._simulation.check()
-        return vehicles.drawn([LEARNER])
+        return vehicles.on_road([LEARNER])
 
     def close(self) -> None:
         self._running = False
@@ -142,7 +142,7 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
             edge, number = self._lanes.lanes[lane][:2]
             libsumo.route.add(v, [edge])
             libsumo.vehicle.add(v, v, "car", departLane=str(number), departPos=str(position), departSpeed="0")
-        self._simulation.step()  # puts everyone on the road; nobody has moved yet
+        self._simulation.step()  # puts all vehicles on the road; none has moved yet
         if missing := set(EVERYONE) - set(libsumo.vehicle.getIDList()):
             raise RuntimeError(f"SUMO has not put {sorted(missing)} on the road; reset() with another seed")
         if self._driver == "agent":
@@ -150,7 +150,7 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
             libsumo.vehicle.setLaneChangeMode(LEARNER, LANE_CHANGES)
 
     def _command(self, push: float, side: int) -> str | None:
-        """Tell SUMO what the learner attempts; the lane it wants to change to."""
+        """Send the learner's command to SUMO; returns the lane it tries to change to."""
         if self._driver == "sumo":
             return None
         own = self._places_now[LEARNER]

@@ -82,7 +82,7 @@ class FigureEight(Traffic):
 
     def _begin(self, seed: int, random: np.random.Generator) -> None:
         self._simulation.begin(seed)
-        self._simulation.step()  # puts everyone on the road; nobody has moved yet
+        self._simulation.step()  # puts all vehicles on the road; none has moved yet
         for v, (lane, position) in zip(self._ids, self._places, strict=True):
             if lane.startswith(":"):
                 libsumo.vehicle.moveTo(v, lane, position)
@@ -136,7 +136,7 @@ def _place(i: int, start: dict[str, float], length: float) -> tuple[str, float]:
 def _routes(
     places: list[tuple[str, float]], lengths: dict[str, float], driven: list[int], speed_dev: float, rounds: int
 ) -> str:
-    """Everyone drives round from where they begin. Inside a junction nobody can: they begin in front of it and are moved."""
+    """Every vehicle drives round from its start. None can depart inside a junction: those depart before it and are moved."""
     lanes = list(lengths)
     lines = [
         vehicles.kind("human", decel=1.5, speed_dev=speed_dev),

@@ -22,7 +22,7 @@ class Merge(Traffic):
     """An agent is a slot, and drives the vehicle that holds it.
 
     After `warm_up` steps, when some 46 vehicles are on the road, the slots go to vehicles drawn at random from them; the
-    slot of a vehicle that leaves is drawn anew at once. With a `penetration` slots are dealt out as in Flow instead: that
+    slot of a vehicle that leaves goes to another at once. With a `penetration` slots are dealt out as in Flow instead: that
     share of the highway's inflow is for agents, and takes free slots first come, first served. An empty slot sees zeros,
     and its action does nothing.
 
@@ -77,7 +77,7 @@ class Merge(Traffic):
 
     def _begin(self, seed: int, random: np.random.Generator) -> None:
         self._random = random
-        self._slots: list[str] = [""] * len(self.possible_agents)  # the id of the vehicle that holds it; "": nobody
+        self._slots: list[str] = [""] * len(self.possible_agents)  # the id of the vehicle that holds it; "": none
         self._queue: list[str] = []
         self._simulation.begin(seed)
         for _ in range(self._warm_up):

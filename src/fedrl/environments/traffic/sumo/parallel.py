@@ -9,7 +9,7 @@ from pettingzoo import ParallelEnv
 
 from fedrl.environments.traffic.sumo.network import Network
 from fedrl.environments.traffic.sumo.simulation import Simulation
-from fedrl.environments.traffic.sumo.vehicles import Vehicle, drawn
+from fedrl.environments.traffic.sumo.vehicles import Vehicle, on_road
 
 
 class Outcome(NamedTuple):
@@ -132,7 +132,7 @@ class Traffic(ParallelEnv[str, np.ndarray, np.ndarray], ABC):  # type: ignore[mi
     def vehicles(self) -> list[Vehicle]:
         """Every vehicle on the road, for drawing."""
         self._simulation.check()
-        return drawn(self._driven_by_agents())
+        return on_road(self._driven_by_agents())
 
     def observation_space(self, agent: str) -> Box:
         return self.observation_spaces[agent]
