@@ -76,7 +76,7 @@ WRONG: Mistakes = {
     ),
     "uncalled worlds": (
         lambda: Federation(WHERE, random_mdp.dense, clients=3),
-        "env_params=dense has not been called; write env_params=den",
+        "env_params=dense is not called; write env_params=den",
     ),
     "one rank less": (
         lambda: Federation(WHERE, lambda key, i: ONE._replace(kernel=ONE.kernel[0]), clients=3),

@@ -49,7 +49,7 @@ def refused(space, seen, answer=None) -> str:
         play(simulator(space, seen, answer))
     text = str(error.value)
     assert text.startswith("client 3")
-    assert text.endswith("or leave the client out")
+    assert text.endswith("or exclude this client")
     assert text.count(";") == 1
     return text
 

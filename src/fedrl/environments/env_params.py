@@ -24,7 +24,7 @@ def refuse_uncalled(env_params: Any) -> None:
     """Refuse a function that builds parameters, where its result was expected."""
     if is_factory(env_params):
         raise TypeError(
-            f"env_params={env_params.__name__} has not been called; write env_params={usage(env_params)} with its settings"
+            f"env_params={env_params.__name__} is not called; write env_params={usage(env_params)} with its settings"
         )
 
 
