@@ -18,7 +18,7 @@ from fedrl.federations.federation import Federation
 from fedrl.keys import Key
 from fedrl.policies.deterministic import deterministic as without_noise
 from fedrl.rollouts.episodes import MOST_STEPS
-from fedrl.rollouts.sampling import contact
+from fedrl.rollouts.sampling import make_sampler
 from fedrl.rollouts.shared import SharedState
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection, Choose, drawing
@@ -147,16 +147,16 @@ def sampled_return(
         most = horizon or environment.max_episode_steps or (MOST_STEPS if isinstance(environment, Host) else 0)
         if not most:
             raise ValueError("this environment has no time limit; give one: sampled_return(horizon=1000)")
-        sampling = contact(
+        sampling = make_sampler(
             environment,
             _acting(algorithm, deterministic),
             lambda local, client: algorithm.theta_of(local.answer, client),
             horizon=most,
             batch=episodes,
-            afresh=True,
+            new_episodes=True,
         )
 
-        def afresh(
+        def sample_new_episodes(
             local: _Local, clients: Client, shared_state: SharedState, key: Key
         ) -> tuple[Trajectory, SharedState]:
             """New epochs: the shared environment in which clients train stays unchanged."""
@@ -173,7 +173,7 @@ def sampled_return(
 
         local = LocalUpdate(
             start=lambda answer, client, key: _Local(answer, jnp.zeros(())),
-            sample=afresh if sampling.shared_env else sampling.sample,
+            sample=sample_new_episodes if sampling.shared_env else sampling.sample,
             estimate=estimate,
             apply=lambda local, mean_return, client: local._replace(mean_return=mean_return),
             finish=lambda local, client: (local.mean_return, (), jnp.zeros((), jnp.int32)),

@@ -16,7 +16,7 @@ from fedrl.engines.absences import check_quorum
 from fedrl.engines.engine import Engine, Play
 from fedrl.engines.fused import fused
 from fedrl.engines.processes import processes
-from fedrl.environments.env_params import check_held
+from fedrl.environments.env_params import check_drawn_values
 from fedrl.environments.protocol import Environment
 from fedrl.evaluation import Evaluation, default_evaluation
 from fedrl.faults import STOP, Faults
@@ -110,7 +110,7 @@ def _check_quorum(faults: Faults | None, federation: Federation) -> None:
 def _init(play: Play, seeds: Sequence[int]) -> tuple[State, Metrics]:
     """The initial state, once the environment parameters in it have been checked."""
     state, opening = play.init(seeds)
-    check_held(state.clients.env_params)
+    check_drawn_values(state.clients.env_params)
     return state, opening
 
 

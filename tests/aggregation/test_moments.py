@@ -18,7 +18,7 @@ CLIENTS = 3
 
 def moments_of(rows: np.ndarray) -> Moments:
     return filters.update(
-        filters.nothing_seen(rows.shape[1]), jnp.asarray(rows, jnp.float32), jnp.ones(len(rows), jnp.float32)
+        filters.empty_moments(rows.shape[1]), jnp.asarray(rows, jnp.float32), jnp.ones(len(rows), jnp.float32)
     )
 
 
@@ -41,7 +41,7 @@ def check(found: Moments, rows: np.ndarray) -> None:
 @jax.jit
 def pooled(rows, weight):
     """Of clients' rows [c, n, size], as many of each as `weight` [c, n] says."""
-    each = jax.vmap(lambda x, w: filters.update(filters.nothing_seen(2), x, w))(rows, weight)
+    each = jax.vmap(lambda x, w: filters.update(filters.empty_moments(2), x, w))(rows, weight)
     return pool(each, cohort([True] * CLIENTS), mean)
 
 
@@ -85,6 +85,6 @@ def test_the_median_is_not_moved_by_a_liar():
 def test_merging_is_pooling():
     random = np.random.default_rng(2)
     some, more = random.normal(3.0, 1.0, (50, 2)), random.normal(-3.0, 4.0, (20, 2))
-    check(filters.merged(moments_of(some), moments_of(more)), np.concatenate([some, more]))
-    for a, b in zip(filters.merged(filters.nothing_seen(2), moments_of(more)), moments_of(more), strict=True):
+    check(filters.merge(moments_of(some), moments_of(more)), np.concatenate([some, more]))
+    for a, b in zip(filters.merge(filters.empty_moments(2), moments_of(more)), moments_of(more), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)

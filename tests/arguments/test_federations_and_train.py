@@ -24,17 +24,17 @@ POLES = cart_pole.evenly(3, "half_length", 0.3, 0.7)
 WRONG: Mistakes = {
     "no environment": (
         lambda: Federation(environment=3, env_params=None),
-        "environment wants an environment such as .*, got 3",
+        "environment must be an environment such as .*, got 3",
     ),
-    "no worlds": (lambda: Federation(WHERE, None), "worlds wants arrays with a leading client axis.*, got None"),
+    "no worlds": (lambda: Federation(WHERE, None), "env_params must be arrays with a leading client axis.*, got None"),
     "swapped worlds": (
         lambda: Federation(MDPS, WHERE),
-        r"environment and worlds are swapped; write Federation\(environment,",
+        r"environment and env_params are swapped; write Federation\(environment,",
     ),
     "one MDP": (lambda: Federation(WHERE, ONE), r"one MDP, with a kernel of shape \(4, 3, 4\), .* or \[mdp\] \* 3"),
     "ragged": (
         lambda: Federation(WHERE, MDPS._replace(reward=[[1.0], [2.0, 3.0]])),
-        "reward wants an array of numbers",
+        "reward must be an array of numbers",
     ),
     "too many states": (
         lambda: Federation(environment(5), MDPS),
@@ -46,12 +46,12 @@ WRONG: Mistakes = {
     ),
     "drawn from nothing": (
         lambda: Federation(WHERE, lambda: ONE, clients=2),
-        r"called as worlds\(key, client_id\), but",
+        r"called as env_params\(key, client_id\), but",
     ),
     "MDPs differ": (lambda: Federation(WHERE, [ONE, MDP(*(x[:2] for x in ONE))]), "the clients' MDPs differ in size"),
     "half a client": (
         lambda: Federation(WHERE, MDPS, clients=2.5),
-        "clients wants a whole number, got 2.5; write clients=20",
+        "clients must be a whole number, got 2.5; write clients=20",
     ),
     "states": (lambda: finite.environment(states=2.5, actions=2, gamma=0.9), "states expects a whole number, got 2.5"),
     "an unknown id": (lambda: fedrl.gymnasium("CartPol-v1", clients=2), '"CartPol-v1": .*Did you mean: `CartPole`'),
@@ -66,13 +66,13 @@ WRONG: Mistakes = {
     ),
     "plain tuples": (
         lambda: Federation(WHERE, [tuple(ONE)] * 2),
-        "of the kind MDP, got a list of tuple; give finite MDPs",
+        "of type MDP, got a list of tuple; pass finite MDPs",
     ),
-    "kernels": (lambda: Federation(WHERE, MDPS.kernel), r"of the kind MDP, got an array of shape \(3, 4, 3, 4\)"),
-    "poles": (lambda: Federation(WHERE, POLES), "of the kind MDP, got a CartPole; give finite MDPs"),
+    "kernels": (lambda: Federation(WHERE, MDPS.kernel), r"of type MDP, got an array of shape \(3, 4, 3, 4\)"),
+    "poles": (lambda: Federation(WHERE, POLES), "of type MDP, got a CartPole; pass finite MDPs"),
     "MDPs for poles": (
         lambda: Federation(cart_pole.environment(), MDPS),
-        "of the kind CartPole, got a MDP; give cart_pole.ev",
+        "of type CartPole, got a MDP; pass cart_pole.ev",
     ),
     "uncalled worlds": (
         lambda: Federation(WHERE, random_mdp.dense, clients=3),
@@ -88,7 +88,7 @@ WRONG: Mistakes = {
     ),
     "infinite weight": (
         lambda: Federation(WHERE, MDPS, weight=[1, np.inf, 1]),
-        r"all finite, .* got \[1.0, inf, 1.0\]",
+        r"positive finite numbers, .* got \[1.0, inf, 1.0\]",
     ),
     "weights": (lambda: Federation(WHERE, MDPS, weights=[1, 1, 1]), r"no argument 'weights'; did you mean weight\?"),
     "num_clients": (
@@ -105,11 +105,11 @@ WRONG: Mistakes = {
     ),
     "no game": (
         lambda: fedrl.pettingzoo(lambda: 3, max_episode_steps=10),
-        "must make a PettingZoo parallel environment, .* AttributeError: 'int' .*; call make_env",
+        "must return a PettingZoo parallel environment, .* AttributeError: 'int' .*; call make_env",
     ),
     "a game that fails": (
         lambda: fedrl.pettingzoo(lambda: 1 / 0, max_episode_steps=10),
-        "ended with ZeroDivisionError: division by zero",
+        "raised ZeroDivisionError: division by zero",
     ),
     # train
     "swapped": (lambda: trained(FED, method()), r"method and federation are swapped; write train\(method, federation"),

@@ -20,8 +20,8 @@ from fedrl.policies.softmax import softmax_table
 from fedrl.theory.bit_level import projection_radius
 
 WITH, WITHOUT = fapi.fapi_with_federated_evaluation, fapi.fapi_without_federated_evaluation
-GRADIENT = r"wants a policy with a gradient, got a greedy table, .*; give policy=softmax_table\(\) or policy=mlp"
-ITSELF = r"works on the probabilities themselves, got a .*; give policy=probability_table\(\)"
+GRADIENT = r"needs a policy with a gradient, got a greedy table, .*; pass policy=softmax_table\(\) or policy=mlp"
+ITSELF = r"works on the probabilities themselves, got a .*; pass policy=probability_table\(\)"
 
 
 def q_method(policy):

@@ -49,7 +49,7 @@ def refused(space, seen, answer=None) -> str:
         play(simulator(space, seen, answer))
     text = str(error.value)
     assert text.startswith("client 3")
-    assert text.endswith("or leave the client out")
+    assert text.endswith("or exclude this client")
     assert text.count(";") == 1
     return text
 
@@ -63,40 +63,40 @@ FAULTS = {
         Discrete(4),
         0,
         step(reward=np.complex64(1j)),
-        "reward is np.complex64(1j) (complex64), wanted",
+        "reward is np.complex64(1j) (complex64), expected",
     ),
     "text in an array": (
         Discrete(4),
         0,
         step(reward=np.array("x")),
-        "reward is array('x', dtype='<U1') (ndarray), wanted",
+        "reward is array('x', dtype='<U1') (ndarray), expected",
     ),
-    "a reward no float can be": (Discrete(4), 0, step(reward=10**400), "wanted one number"),
-    "a Discrete out of range": (Discrete(4), 0, step(9), "the observation of step is 9 (int), outside of 0 to 3"),
-    "already at reset": (Discrete(4, start=2), 1, None, "the observation of reset is 1 (int), outside of 2 to 5"),
-    "a Discrete that is no whole number": (Discrete(4), 0, step(1.5), "1.5 (float), wanted whole numbers"),
-    "a Discrete as an array": (Discrete(4), 0, step(np.array([1])), "an array of shape (1,), wanted ()"),
-    "another shape": (Box(-1, 1, (2,)), np.zeros(2), step(np.zeros(3)), "an array of shape (3,), wanted (2,)"),
-    "a text": (Box(-1, 1, (2,)), "here", None, "is 'here', wanted numbers"),
-    "nothing": (Box(-1, 1, (2,)), np.zeros(2), step(None), "is None, wanted numbers"),
+    "a reward no float can be": (Discrete(4), 0, step(reward=10**400), "expected one number"),
+    "a Discrete out of range": (Discrete(4), 0, step(9), "the observation of step is 9 (int), outside 0 to 3"),
+    "already at reset": (Discrete(4, start=2), 1, None, "the observation of reset is 1 (int), outside 2 to 5"),
+    "a Discrete that is no whole number": (Discrete(4), 0, step(1.5), "1.5 (float), expected whole numbers"),
+    "a Discrete as an array": (Discrete(4), 0, step(np.array([1])), "an array of shape (1,), expected ()"),
+    "another shape": (Box(-1, 1, (2,)), np.zeros(2), step(np.zeros(3)), "an array of shape (3,), expected (2,)"),
+    "a text": (Box(-1, 1, (2,)), "here", None, "is 'here', expected numbers"),
+    "nothing": (Box(-1, 1, (2,)), np.zeros(2), step(None), "is None, expected numbers"),
     "far outside": (
         Box(0, 1, (2,)),
         np.zeros(2),
         step(np.array([0.0, 255.0])),
-        "[  0. 255.], far outside of its bounds",
+        "[  0. 255.], far outside its bounds",
     ),
-    "an entry of a Dict": (Dict({"a": Discrete(2)}), {"a": 5}, None, "in its entry 'a' 5 (int), outside of 0 to 1"),
-    "a Dict without an entry": (Dict({"a": Discrete(2)}), {"b": 1}, None, "wanted the entries 'a'"),
-    "a Tuple too short": (Tuple((Discrete(2), Discrete(2))), [1], None, "[1] (list), wanted the entries 0, 1"),
+    "an entry of a Dict": (Dict({"a": Discrete(2)}), {"a": 5}, None, "in its entry 'a' 5 (int), outside 0 to 1"),
+    "a Dict without an entry": (Dict({"a": Discrete(2)}), {"b": 1}, None, "expected the entries 'a'"),
+    "a Tuple too short": (Tuple((Discrete(2), Discrete(2))), [1], None, "[1] (list), expected the entries 0, 1"),
     "no bits": (MultiBinary(2), np.array([0, 2]), None, "not 0 or 1"),
-    "one of several": (MultiDiscrete([2, 3]), np.array([1, 3]), None, "outside of [0, 0] to [1, 2]"),
-    "no reward": (Discrete(4), 0, step(reward=None), "reward is None, wanted one number"),
+    "one of several": (MultiDiscrete([2, 3]), np.array([1, 3]), None, "outside [0, 0] to [1, 2]"),
+    "no reward": (Discrete(4), 0, step(reward=None), "reward is None, expected one number"),
     "an array for a reward": (Discrete(4), 0, step(reward=np.ones(1)), "reward is an array of shape (1,): [1.]"),
-    "a text for a reward": (Discrete(4), 0, step(reward="much"), "reward is 'much', wanted one number"),
-    "terminated as a number": (Discrete(4), 0, step(terminated=1), "terminated is 1 (int), wanted True or False"),
-    "no truncated": (Discrete(4), 0, step(truncated=None), "truncated is None, wanted True or False"),
-    "the old interface": (Discrete(4), 0, step()[:4], "step returned 4 values, wanted (observation, reward,"),
-    "no info at reset": (Discrete(4), (0, 0, 0), None, "reset returned 3 values, wanted (observation, info)"),
+    "a text for a reward": (Discrete(4), 0, step(reward="much"), "reward is 'much', expected one number"),
+    "terminated as a number": (Discrete(4), 0, step(terminated=1), "terminated is 1 (int), expected True or False"),
+    "no truncated": (Discrete(4), 0, step(truncated=None), "truncated is None, expected True or False"),
+    "the old interface": (Discrete(4), 0, step()[:4], "step returned 4 values, expected (observation, reward,"),
+    "no info at reset": (Discrete(4), (0, 0, 0), None, "reset returned 3 values, expected (observation, info)"),
 }
 
 

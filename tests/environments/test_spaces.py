@@ -8,7 +8,15 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Text, Tuple
 
 from fedrl.environments import protocol
-from fedrl.environments.spaces import acted, bounds, common, describe, flatten, observed, unflatten
+from fedrl.environments.spaces import (
+    bounds,
+    common,
+    describe,
+    flatten,
+    policy_actions,
+    policy_observations,
+    unflatten,
+)
 
 NESTED = Dict(
     {
@@ -39,7 +47,7 @@ def test_observations_are_flattened_as_gymnasium_does(name):
     found = flatten(description, samples)
     np.testing.assert_array_equal(found, np.float32([gym.spaces.flatten(space, x) for x in samples]))
     assert found.dtype == np.float32
-    flat, seen = gym.spaces.flatten_space(space), observed(description)
+    flat, seen = gym.spaces.flatten_space(space), policy_observations(description)
     assert isinstance(seen, protocol.Box)
     assert seen.shape == found.shape[1:] == flat.shape
     np.testing.assert_array_equal(seen.low, flat.low)
@@ -48,7 +56,7 @@ def test_observations_are_flattened_as_gymnasium_does(name):
 
 def test_a_lone_discrete_is_counted_from_zero():
     description = after_json(describe(Discrete(4, start=10)))
-    assert observed(description) == acted(description) == protocol.Discrete(4)
+    assert policy_observations(description) == policy_actions(description) == protocol.Discrete(4)
     found = flatten(description, [13, np.int64(10)])
     assert (found.tolist(), found.dtype) == ([3, 0], np.int32)
     back = unflatten(description, found)
@@ -67,7 +75,7 @@ def test_infinite_bounds_survive_json():
 @pytest.mark.parametrize("space", [MultiDiscrete([[2, 3], [4, 5]], start=[[1, 0], [0, 7]]), MultiBinary((2, 3))])
 def test_actions_of_several_dimensions_are_the_spaces_own(space):
     description = after_json(describe(space))
-    sizes = acted(description).sizes
+    sizes = policy_actions(description).sizes
     assert sizes == ((2, 3, 4, 5) if isinstance(space, MultiDiscrete) else (2,) * 6)
     given = np.random.default_rng(0).integers(0, sizes, (50, len(sizes))).astype(np.int32)
     native = unflatten(description, given)
@@ -89,7 +97,7 @@ def test_rescaling_maps_bounds_to_minus_one_and_one():
     description = after_json(describe(space, rescale=True))
     wide = flatten(description, np.float32([[0, -4, 2, 7, 2], [10, 2, 1, 0, 2]]))
     np.testing.assert_array_equal(wide, [[-1, -1, 2, 7, 0], [1, 0.5, 1, 0, 0]])
-    np.testing.assert_array_equal(observed(description).low[:3], [-1, -1, -np.inf])
+    np.testing.assert_array_equal(policy_observations(description).low[:3], [-1, -1, -np.inf])
     back = unflatten(description, np.float32([[-1, 0.5, 9, 7, 0.3], [5, 1, 1, 0, 0]]))
     np.testing.assert_array_equal(back, [[0, 2, 3, 7, 2], [10, 4, 1, 0, 2]])
 
@@ -110,4 +118,4 @@ def test_other_spaces_are_refused():
     with pytest.raises(ValueError, match="is not one of Box, Discrete, MultiDiscrete, MultiBinary"):
         describe(Tuple((Discrete(2), Text(5))))
     with pytest.raises(ValueError, match="a Dict or a Tuple are not supported"):
-        acted(describe(NESTED))
+        policy_actions(describe(NESTED))

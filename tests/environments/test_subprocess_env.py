@@ -16,7 +16,7 @@ from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.spaces import describe
 from fedrl.environments.subprocess_env import EnvProcessDied, SubprocessEnv
 from fedrl.environments.traffic.sumo import FigureEight, Merge
-from fedrl.federations.pettingzoo_envs import Copies
+from fedrl.federations.pettingzoo_envs import PettingZooSimulator
 
 
 def test_two_at_once():
@@ -45,7 +45,7 @@ def test_errors_come_across():
     env.step({agent: np.ones(1) for agent in env.agents})
     env._process.kill()
     env._process.wait()
-    with pytest.raises(EnvProcessDied, match=r"own process is gone \(exit code -9\): make a new one"):
+    with pytest.raises(EnvProcessDied, match=r"process has died \(exit code -9\); make a new one"):
         env.reset(seed=0)
     with pytest.raises(ValueError, match="driver='nobody'"):
         SubprocessEnv(partial(FigureEight, "nobody"))
@@ -98,14 +98,14 @@ LINE = describe(Box(-1, 1, (1,)))
 def test_a_step_that_hangs():
     """Given up twice, with its epoch repeated in between; then it is a named error."""
     began = time.monotonic()
-    num_envs = Copies(Stuck, ["one"], 1, 5, LINE, LINE, deadline=1.0)
-    num_envs.reset(np.array([0]), np.array([7]))
-    num_envs.step(np.zeros((1, 1, 1), np.float32))
-    first = num_envs._envs[0]._process
+    copies = PettingZooSimulator(Stuck, ["one"], 1, 5, LINE, LINE, deadline=1.0)
+    copies.reset(np.array([0]), np.array([7]))
+    copies.step(np.zeros((1, 1, 1), np.float32))
+    first = copies._envs[0]._process
     with pytest.raises(
-        EnvironmentFailed, match="copy 0 died 2 times in a row after 1 steps .*no answer within the deadline of 1 s"
+        EnvironmentFailed, match="copy 0 died 2 times in a row after 1 steps .*no result within the deadline of 1 s"
     ):
-        num_envs.step(np.zeros((1, 1, 1), np.float32))
+        copies.step(np.zeros((1, 1, 1), np.float32))
     assert first.returncode == -9
     assert time.monotonic() - began < 60
 
@@ -113,15 +113,15 @@ def test_a_step_that_hangs():
 @pytest.mark.usefixtures("travelling")
 def test_a_process_that_is_stopped():
     """SIGSTOP: another takes over, and its epoch goes on as if nothing had been."""
-    num_envs = Copies(partial(Stuck, False), ["one"], 1, 5, LINE, LINE, deadline=1.0)
-    num_envs.reset(np.array([0]), np.array([7]))
-    num_envs.step(np.zeros((1, 1, 1), np.float32))
-    stopped = num_envs._envs[0]._process
+    copies = PettingZooSimulator(partial(Stuck, False), ["one"], 1, 5, LINE, LINE, deadline=1.0)
+    copies.reset(np.array([0]), np.array([7]))
+    copies.step(np.zeros((1, 1, 1), np.float32))
+    stopped = copies._envs[0]._process
     stopped.send_signal(signal.SIGSTOP)
-    seen, *_ = num_envs.step(np.zeros((1, 1, 1), np.float32))
+    seen, *_ = copies.step(np.zeros((1, 1, 1), np.float32))
     assert seen[0, 0, 0] == np.float32(0.4)
     assert stopped.returncode == -9
-    num_envs.close()
+    copies.close()
 
 
 WALK = """
@@ -166,21 +166,21 @@ TRAINS = """
 import fedrl
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.learners.gradient_steps import steps_along
+from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.mlp import gaussian_mlp
 from fedrl.evaluation import sampled_return
 
 federation = fedrl.pettingzoo(Walk, max_episode_steps=5)
-method = fmarl(steps_along(reinforce(horizon=5, batch=2), eta=1e-3, local_steps=1, policy=gaussian_mlp(4)), tau=1)
+method = fmarl(gradient_learner(reinforce(horizon=5, batch=2), eta=1e-3, local_steps=1, policy=gaussian_mlp(4)), tau=1)
 run = fedrl.train(method, federation, rounds=1, engine=one_at_a_time(), evaluation=sampled_return(1))
 print(len(run.rows), run.returns.shape)
 """
 
 WAITS = """
-from fedrl.environments.subprocess_env import Apart
+from fedrl.environments.subprocess_env import SubprocessEnv
 
-env = Apart(Walk)
+env = SubprocessEnv(Walk)
 env.reset(seed=0)
 print("ready", flush=True)
 input()

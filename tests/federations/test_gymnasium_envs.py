@@ -185,7 +185,7 @@ def test_spaces_of_all_clients_are_client_0s():
     federation = gymnasium(lambda client_id: gym.make("CartPole-v1" if client_id < 2 else "Acrobot-v1"), clients=3)
     opened(federation, 1)
     with pytest.raises(
-        EnvironmentFailed, match=r"client 2: observation space Box.*\(6,\).*, wanted client 0's Box.*\(4,\)"
+        EnvironmentFailed, match=r"client 2: observation space Box.*\(6,\).*, expected client 0's Box.*\(4,\)"
     ):
         opened(federation, 2)
 
@@ -198,11 +198,11 @@ def test_a_make_env_that_raises_is_named():
 
     federation = gymnasium(make_env, clients=4)
     with pytest.raises(
-        EnvironmentFailed, match="client 3: make_env raised KeyError: 'no such map'; fix it or leave"
+        EnvironmentFailed, match="client 3: make_env raised KeyError: 'no such map'; fix it or exclude"
     ) as told:
         opened(federation, 3)
     assert isinstance(told.value.__cause__, KeyError)
-    with pytest.raises(EnvironmentFailed, match="client 0: make_env returned NoneType, wanted a gymnasium.Env"):
+    with pytest.raises(EnvironmentFailed, match="client 0: make_env returned NoneType, expected a gymnasium.Env"):
         gymnasium(lambda client_id: None, clients=1)
 
 
@@ -301,7 +301,7 @@ def test_bounds_that_differ_are_rescaled_on_request():
         np.testing.assert_array_equal(simulator.reset(np.arange(1), seeds(0)), [[0.0]])
         simulator.step(np.float32([[0.5]]))
         assert rooms[-1].given[0].tolist() == [reach / 2]
-    with pytest.raises(EnvironmentFailed, match=r"client 1: action space .*, so fix make_env or leave the client out"):
+    with pytest.raises(EnvironmentFailed, match=r"client 1: action space .*, so fix make_env or exclude this client"):
         opened(gymnasium(lambda i: Room(actions=Box(-1, 1, (1 + i,))), clients=2, rescale=True), 1)
 
 

@@ -13,8 +13,9 @@ from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
 from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.traffic import osm
-from fedrl.environments.traffic.osm import seats
+from fedrl.environments.traffic.osm import process_pool
 from fedrl.evaluation import sampled_return
+from fedrl.federations.osm import federation
 from fedrl.policies.mlp import gaussian_mlp
 from fedrl.rollouts import host
 
@@ -27,12 +28,12 @@ BOTH = np.arange(2)
 @pytest.fixture
 def clients():
     """Two clients, two copies each."""
-    environment = osm.federation(TOWNS, horizon=40).environment
+    environment = federation(TOWNS, horizon=40).environment
     found = [environment.open(i, np.int32(i), 2) for i in range(2)]
     yield found
     for client in found:
         client.close()
-    assert not seats._seats, "processes were left behind"
+    assert not process_pool._pool, "processes were left behind"
 
 
 def episode(client, steps=30, before=lambda step: None):
@@ -46,7 +47,7 @@ def episode(client, steps=30, before=lambda step: None):
 
 
 def kill(number):
-    os.kill(seats._seats[number].apart._process.pid, 9)
+    os.kill(process_pool._pool[number].env._process.pid, 9)
 
 
 def test_as_alone(clients):
@@ -64,7 +65,7 @@ def test_as_alone(clients):
     assert came[3].all()
     env.close()
     assert (other.reset(BOTH, SEEDS) != begun).any()
-    assert len(seats._seats) == 2, "both clients have the same processes"
+    assert len(process_pool._pool) == 2, "both clients have the same processes"
 
 
 def test_a_death_and_another_clients_turn_change_nothing(clients):
@@ -81,14 +82,14 @@ def test_a_death_and_another_clients_turn_change_nothing(clients):
 def test_a_process_that_dies_again_and_again(clients, monkeypatch):
     client, _ = clients
     client.reset(BOTH, SEEDS)
-    renew = seats.Seat.renew
+    restart = process_pool.PooledProcess.restart
 
-    def in_vain(seat):
-        renew(seat)
-        seat.apart._process.kill()
-        seat.apart._process.wait()
+    def in_vain(process):
+        restart(process)
+        process.env._process.kill()
+        process.env._process.wait()
 
-    monkeypatch.setattr(seats.Seat, "renew", in_vain)
+    monkeypatch.setattr(process_pool.PooledProcess, "restart", in_vain)
     kill(1)
     with pytest.raises(
         EnvironmentFailed, match="client 0: the process of copy 1 died 3 times in a row after 0 steps of the episode"
@@ -98,24 +99,22 @@ def test_a_process_that_dies_again_and_again(clients, monkeypatch):
 
 def test_what_is_wrong_with_a_client_is_said(tmp_path, clients):
     with pytest.raises(EnvironmentFailed, match="client 1: .*nowhere.osm cannot be read"):
-        osm.federation([VILLAGE, tmp_path / "nowhere.osm"])
-    with pytest.raises(ValueError, match="wanted at least one network"):
-        osm.federation([])
+        federation([VILLAGE, tmp_path / "nowhere.osm"])
+    with pytest.raises(ValueError, match="expected at least one network"):
+        federation([])
     clients[0].reset(BOTH, SEEDS)
-    with pytest.raises(EnvironmentFailed, match="client 0, copy 0: action .* wanted an acceleration"):
+    with pytest.raises(EnvironmentFailed, match="client 0, copy 0: action .* expected an acceleration"):
         clients[0].step(np.full((2, 2), np.nan, np.float32))
-    with pytest.raises(AttributeError, match="has no attribute 'roundabout'; it has Network"):
-        osm.roundabout  # noqa: B018
 
 
 def test_engines_agree():
-    federation = osm.federation([*TOWNS, VILLAGE], horizon=20)
-    assert federation.count == 3
-    assert federation.weight is None, "all weigh the same"
+    roads = federation([*TOWNS, VILLAGE], horizon=20)
+    assert roads.count == 3
+    assert roads.weight is None, "all weigh the same"
     runs = [
         training.train(
             pavg(eta=0.01, local_steps=1, horizon=10, policy=gaussian_mlp(4)),
-            federation,
+            roads,
             rounds=1,
             engine=engine,
             evaluation=sampled_return(2),

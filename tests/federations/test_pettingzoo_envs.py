@@ -62,7 +62,7 @@ def test_killed_processes_are_replaced_and_their_epochs_repeated(eight, undistur
     """Before every 37th step of SUMO its process is killed, also while it is catching up."""
     from fedrl.federations import pettingzoo_envs
 
-    steps, killed, plainly = [0], [0], pettingzoo_envs.Copies._tell
+    steps, killed, plainly = [0], [0], pettingzoo_envs.PettingZooSimulator._send
 
     def dangerous(self, copy, actions):
         steps[0] += 1
@@ -71,7 +71,7 @@ def test_killed_processes_are_replaced_and_their_epochs_repeated(eight, undistur
             os.kill(self._envs[copy]._process.pid, signal.SIGKILL)
         return plainly(self, copy, actions)
 
-    monkeypatch.setattr(pettingzoo_envs.Copies, "_tell", dangerous)
+    monkeypatch.setattr(pettingzoo_envs.PettingZooSimulator, "_send", dangerous)
     assert same(train(eight), undisturbed)
     assert killed[0] >= 4
 
@@ -166,10 +166,10 @@ def test_copies_step_at_the_same_time(tmp_path):
 
 
 def test_faults_are_named():
-    with pytest.raises(EnvironmentFailed, match="right: spaces .* wanted those of left"):
+    with pytest.raises(EnvironmentFailed, match="right has the spaces .* expected those of left"):
         fedrl.pettingzoo(lambda: Leaving(3), max_episode_steps=5)
     two = fedrl.pettingzoo(Leaving, max_episode_steps=5)
-    with pytest.raises(EnvironmentFailed, match="right has left the epoch before its end"):
+    with pytest.raises(EnvironmentFailed, match="right left the episode before its end"):
         train(two, rounds=1)
-    with pytest.raises(ValueError, match="wanted limit >= 1"):
+    with pytest.raises(ValueError, match="expected max_episode_steps >= 1"):
         fedrl.pettingzoo(Leaving, max_episode_steps=0)

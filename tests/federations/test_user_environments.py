@@ -90,8 +90,8 @@ def missing(client_id: int) -> gym.Env:
 
 
 FAULTS = {
-    "observations of another size": (client_1(size=3), "client 1: observation space Box.* wanted client 0's"),
-    "other actions": (client_1(actions=Discrete(3)), r"client 1: action space Discrete\(3\), wanted client 0's"),
+    "observations of another size": (client_1(size=3), "client 1: observation space Box.* expected client 0's"),
+    "other actions": (client_1(actions=Discrete(3)), r"client 1: action space Discrete\(3\), expected client 0's"),
     "an observation that is no number": (
         client_1(odd=bad_observation),
         r"client 1, copy 0: observation \[nan\] is not",
@@ -100,7 +100,7 @@ FAULTS = {
     "a step that raises": (client_1(odd=stuck), "client 1: step raised KeyError: 'door'"),
     "an observation of another shape": (
         client_1(odd=lambda steps, answer: (np.zeros(2, np.float32), *answer[1:])),
-        r"client 1, copy 0: the observation of step is an array of shape \(2,\), wanted \(1,\)",
+        r"client 1, copy 0: the observation of step is an array of shape \(2,\), expected \(1,\)",
     ),
     "no reward": (
         client_1(odd=lambda steps, answer: (answer[0], None, *answer[2:])),
@@ -122,7 +122,7 @@ def test_a_fault_is_named(fault):
     with pytest.raises(EnvironmentFailed, match=said) as error:
         train(make_env)
     is_one_sentence(error)
-    assert "leave the client out" in str(error.value)
+    assert "exclude this client" in str(error.value)
 
 
 @pytest.mark.parametrize("fault", ["an infinite reward", "a maker that raises"])

@@ -33,7 +33,7 @@ def test_it_is_sumos_network():
     from fedrl.environments.traffic.sumo import network, roads
 
     ours = figure_eight_road.placed(np.arange(0.0, ROUND, 0.05))[:, :2]
-    for name, shape in network.built(roads.figure_eight()).shapes.items():
+    for name, shape in network.build(roads.figure_eight()).shapes.items():
         for point in shape - 60.0:
             assert np.linalg.norm(ours - point, axis=1).min() < 0.2, name
 

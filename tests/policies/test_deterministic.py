@@ -73,7 +73,7 @@ def test_networks_take_the_argmax_and_the_mean_and_numpy_does_too():
 def test_a_filtered_policy_looks_through_its_filter():
     plain = mlp(8)(CAR)
     policy, obs = filters.filtered(plain), 3.0 + jax.random.normal(of_seed(1), (6, 2))
-    moments = filters.update(filters.nothing_seen(2), obs, jnp.ones(6))
+    moments = filters.update(filters.empty_moments(2), obs, jnp.ones(6))
     theta = filters.Filtered(plain.init(of_seed(0)), moments)
     wanted = plain.mode(theta.theta, filters.standardise(moments, obs))
     np.testing.assert_array_equal(policy.mode(theta, obs), wanted)
@@ -124,5 +124,5 @@ def test_in_a_compiled_program_nothing_depends_on_draws():
 
 
 def test_a_policy_without_a_most_likely_choice_is_refused():
-    with pytest.raises(ValueError, match="deterministic=True wants a policy with a most likely action"):
+    with pytest.raises(ValueError, match="deterministic=True needs a policy with a most likely action"):
         deterministic(softmax_table()(TABLE)._replace(mode=None))

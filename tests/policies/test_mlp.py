@@ -80,7 +80,7 @@ def test_wrong_kind_of_actions():
 
 def test_running_moments_are_those_of_everything_seen():
     data = np.random.default_rng(0).normal(3.0, [1.0, 20.0], size=(300, 2)).astype(np.float32)
-    moments = filters.nothing_seen(2)
+    moments = filters.empty_moments(2)
     for part in np.split(data, [10, 11, 200]):
         moments = filters.update(moments, jnp.asarray(part), jnp.ones(len(part)))
     np.testing.assert_allclose(moments.mean, data.mean(0), rtol=1e-5)
@@ -90,17 +90,17 @@ def test_running_moments_are_those_of_everything_seen():
 
 
 def test_a_filter_standardises_and_clips():
-    moments = filters.update(filters.nothing_seen(2), jnp.asarray([[0.0, 0.0], [2.0, 4.0]]), jnp.ones(2))
+    moments = filters.update(filters.empty_moments(2), jnp.asarray([[0.0, 0.0], [2.0, 4.0]]), jnp.ones(2))
     got = filters.standardise(moments, jnp.asarray([[1.0, 2.0], [1.0, 1e6]]))
     np.testing.assert_allclose(got, [[0.0, 0.0], [0.0, filters.CLIP_OBS]], atol=1e-6)
-    np.testing.assert_allclose(filters.standardise(filters.nothing_seen(2), jnp.ones((1, 2))), 1.0)
+    np.testing.assert_allclose(filters.standardise(filters.empty_moments(2), jnp.ones((1, 2))), 1.0)
     np.testing.assert_allclose(filters.scale_reward(moments, jnp.asarray([2.0, -1e6]))[1], -filters.CLIP_REWARD)
 
 
 def test_a_filtered_policy_is_the_policy_on_standardised_observations():
     plain = gaussian_mlp(8)(CAR)
     policy, obs = filters.filtered(plain), 3.0 + observations(CAR)
-    moments = filters.update(filters.nothing_seen(2), obs, jnp.ones(7))
+    moments = filters.update(filters.empty_moments(2), obs, jnp.ones(7))
     theta = filters.Filtered(plain.init(of_seed(0)), moments)
     looked = filters.standardise(moments, obs)
     choice = jnp.ones((7, 1))

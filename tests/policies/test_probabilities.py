@@ -39,5 +39,5 @@ def test_an_impossible_action_is_never_drawn():
 
 
 def test_a_table_wants_finite_spaces():
-    with pytest.raises(ValueError, match="a table wants finite observations and actions"):
+    with pytest.raises(ValueError, match="a table needs finite observations and actions"):
         probability_table()(cart_pole.environment())

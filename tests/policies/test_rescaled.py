@@ -82,7 +82,7 @@ def test_clients_with_bounds_of_their_own_and_new_ones(tmp_path):
     new = Hit(3.0)
     act = loaded.policy(observation_space=new.observation_space, action_space=new.action_space)
     np.testing.assert_allclose(earned(act, new), run.returns[0, 1], rtol=1e-4)
-    with pytest.raises(ValueError, match=r"observation_space is Box\(0.0, 1.0, \(2,\), float32\), wanted one like"):
+    with pytest.raises(ValueError, match=r"observation_space is Box\(0.0, 1.0, \(2,\), float32\), expected one like"):
         loaded.policy(observation_space=Box(0, 1, (2,)), action_space=new.action_space)
 
 
@@ -97,6 +97,6 @@ def test_a_client_that_does_not_open_when_the_policy_is_saved():
     file = SavedPolicy({}, header | {"clients": 3})
     assert file._space("actions", 2, None)["high"] == 12.0
     with pytest.raises(
-        ValueError, match="client 1 could not be opened when the policy was saved, so its bounds are not"
+        ValueError, match="client 1's environment could not be opened when the policy was saved, so its bounds are"
     ):
         file._space("actions", 1, None)

@@ -85,8 +85,8 @@ def test_the_file_alone_earns_what_the_run_reported(name, tmp_path):
     where = PLACES[name]()
     engine = fused("map") if name in ("CartPole-v1", "MountainCarContinuous-v0") else one_at_a_time()
     run = fedrl.train(
-        fedavg(ppo(**QUICK, learning_rate=constant(3e-3))), where, rounds=2, seeds=2, eval_every=2, out=tmp_path, engine=engine,
-        evaluation=sampled_return(EPISODES, deterministic=True),
+        fedavg(ppo(**QUICK, learning_rate=constant(3e-3))), where, rounds=2, seeds=2, eval_every=2, out=tmp_path,
+        engine=engine, evaluation=sampled_return(EPISODES, deterministic=True),
     )  # fmt: skip
     loaded = fedrl.load(tmp_path)
     np.testing.assert_array_equal(loaded.returns, run.returns)
@@ -193,12 +193,12 @@ def test_finite_observations_through_a_network():
 def test_clients_with_policies_of_their_own_are_asked_for_by_number():
     where = PLACES["CartPole-v1"]()
     _, state, file = saved(alone(ppo(**QUICK)), where)
-    with pytest.raises(ValueError, match="every client learnt a policy of its own here; pass client=0 to 1"):
+    with pytest.raises(ValueError, match="every client has learnt a policy of its own; pass client=0 to 1"):
         file.policy()
     own = state.clients.memory.theta.actor[0].kernel
     assert file.tensors["clients/theta/actor/0/kernel"].shape == own.shape == (2, 2, 4, 16)
     assert int(file.policy(client=1, seed=1)(np.zeros(4))) in (0, 1)
-    with pytest.raises(ValueError, match="client wants a number from 0 to 1, or None for one nobody knows, got 2"):
+    with pytest.raises(ValueError, match="client must be a number from 0 to 1, or None for a new client, got 2"):
         file.policy(client=2)
     with pytest.raises(ValueError, match="seed counts the run's seeds from 0 to 1, got 7"):
         file.policy(client=0, seed=7)

@@ -7,7 +7,7 @@ import pytest
 from support.engine_runs import frozen_lakes
 
 from fedrl.policies.softmax import softmax_table
-from fedrl.rollouts.compiling import Callback, Compiled
+from fedrl.rollouts.compiling import Compiled, CompileListener
 from fedrl.rollouts.episodes import sampler
 from fedrl.types import Client
 
@@ -15,7 +15,7 @@ from fedrl.types import Client
 @pytest.fixture
 def turns(monkeypatch):
     told = []
-    monkeypatch.setattr(Callback, "turn", told.append)
+    monkeypatch.setattr(CompileListener, "notify", told.append)
     return told
 
 

@@ -19,7 +19,7 @@ from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.ppo import ppo
 from fedrl.learners.reinforce import reinforce
 from fedrl.policies.mlp import mlp
-from fedrl.rollouts.shared import meeting
+from fedrl.rollouts.shared import shared_rollout
 from fedrl.types import Client
 
 LIMIT, STEPS, COPIES = 12, 8, 2
@@ -35,11 +35,11 @@ def rolled(rollouts: int, horizon: int = STEPS):
     policy = mlp(4)(where.environment)
     theta = jax.vmap(policy.init)(jax.random.split(jax.random.key(1), AGENTS))
     clients = Client(jnp.arange(AGENTS, dtype=jnp.int32), jnp.zeros(AGENTS), (), ())
-    meet = meeting(where.environment, policy, horizon=horizon, batch=COPIES)
-    scenes = [meet.begin(jnp.zeros(()), jax.random.key(0))]
+    shared = shared_rollout(where.environment, policy, horizon=horizon, batch=COPIES)
+    scenes = [shared.init(jnp.zeros(()), jax.random.key(0))]
     trajectory = []
     for number in range(rollouts):
-        saw, shared_state = jax.jit(meet.act)(
+        saw, shared_state = jax.jit(shared.sample)(
             theta, clients, scenes[-1], keys.of(jax.random.key(2), "roll-out", number)
         )
         trajectory.append(jax.tree.map(np.asarray, saw))
@@ -103,5 +103,5 @@ def test_measuring_leaves_the_shared_state_as_it_is():
 
 
 def test_who_needs_a_world_of_its_own_says_so():
-    with pytest.raises(ValueError, match="3 clients meet in this world, and this learner acts in a world of its own"):
+    with pytest.raises(ValueError, match="3 clients share this environment, but this learner needs one environment per client"):
         fedsvrpg_m(eta=0.1, beta=0.5, local_steps=1, horizon=4, policy=mlp(4))(herd())

@@ -107,5 +107,5 @@ def test_noise_is_held():
 
 @pytest.mark.parametrize("wrong", [{"horizon": 0, "batch": 1}, {"horizon": 1, "batch": 0}])
 def test_nonsense(wrong):
-    with pytest.raises(ValueError, match="wants horizon and batch of at least 1, got"):
+    with pytest.raises(ValueError, match="needs horizon and batch of at least 1, got"):
         sampler(CART, POLICY, **wrong)

@@ -19,7 +19,7 @@ def toward_rewards(environment: Any, policy: Policy) -> Direction:
     """Every client pulls the table of parameters towards its own rewards; compiles at once."""
     return Direction(
         sample=lambda theta, message, client, key: (),
-        learn=lambda theta, message, seen, client, key: (client.env_params.reward - theta, jnp.int32(STEPS)),
+        learn=lambda theta, message, trajectory, client, key: (client.env_params.reward - theta, jnp.int32(STEPS)),
         most_env_steps=STEPS,
     )
 

@@ -1,4 +1,4 @@
-"""A small world in which three clients meet, for tests: points on a line that are paid for being close to each other."""
+"""A small environment shared by three clients: points on a line that are rewarded for being close to each other."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class Herd(NamedTuple):
 
 
 def herd(max_episode_steps: int = 12) -> Federation:
-    """An epoch is over when somebody has gone further than 3, and cut after `max_episode_steps` steps."""
+    """An episode terminates when an agent is further than 3 from 0, and is truncated after `max_episode_steps` steps."""
 
     def step(env_params: Array, state: Herd, action: Array, noise: Array) -> Step:
         x, steps = state.x + 0.1 * action[:, 0] + 0.01 * noise, state.steps + 1

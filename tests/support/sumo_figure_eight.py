@@ -13,10 +13,10 @@ NOISE = 0.2
 
 
 class Controller(NamedTuple):
-    """Wants `wish + luck * u - tracks * v` of [-1, 1], u uniform in [-1, 1] and held for so many steps."""
+    """Acts with `wish + spread * u - tracks * v`, clipped to [-1, 1]; u is uniform in [-1, 1] and held for `hold` steps."""
 
     wish: float = 0.0
-    seeds: float = 0.0
+    spread: float = 0.0
     tracks: float = 0.0
     acceleration: float = 1.0
     hold: int = 1
@@ -26,17 +26,17 @@ CONTROLLERS: dict[str, Controller | None] = {
     "humans": None,  # in every vehicle
     "constant 1": Controller(wish=1.0),
     "constant 3": Controller(wish=1.0, acceleration=3.0),
-    "uniform": Controller(seeds=1.0),
-    "uniform 3": Controller(seeds=1.0, acceleration=3.0),
+    "uniform": Controller(spread=1.0),
+    "uniform 3": Controller(spread=1.0, acceleration=3.0),
     "to 12 m/s": Controller(wish=12.0, tracks=1.0),
     "to 8 m/s": Controller(wish=8.0, tracks=1.0),
-    "moody": Controller(wish=7.0, seeds=8.0, tracks=1.0, acceleration=3.0, hold=80),
-    "sullen": Controller(wish=0.2, seeds=1.5, hold=30),
+    "moody": Controller(wish=7.0, spread=8.0, tracks=1.0, acceleration=3.0, hold=80),
+    "sullen": Controller(wish=0.2, spread=1.5, hold=30),
 }
 
 
-class ReplayState(NamedTuple):
-    """[T + 1, ...] for what is seen before and after each of T steps, [T, ...] for what is done in it."""
+class RecordedEpoch(NamedTuple):
+    """States before and after each of T steps are [T + 1, ...], what happens in a step is [T, ...]."""
 
     position: np.ndarray  # [T + 1, 14]
     speed: np.ndarray  # [T + 1, 14]
@@ -45,48 +45,48 @@ class ReplayState(NamedTuple):
     numbers: (
         np.ndarray
     )  # [T, 14] accelerations (m/s^2) of learning vehicles, standard normal noise of humans; [T + 1, 14]
-    #                      if SUMO's vehicles collided in one step more, of which it does not say where it led
+    #                      if vehicles collided in one more step, whose result SUMO does not report
 
 
-def wanted(controller: Controller, seed: int) -> np.ndarray:
-    """What it wants of vehicles that stand: `wish + luck * u`, [STEPS, 7]."""
+def actions_at_rest(controller: Controller, seed: int) -> np.ndarray:
+    """Its actions for vehicles at rest: `wish + spread * u`, [STEPS, 7]."""
     count = -(-STEPS // controller.hold)
     uniform = np.random.default_rng(seed).uniform(-1.0, 1.0, (count, 7))
-    return controller.wish + controller.seeds * np.repeat(uniform, controller.hold, axis=0)[:STEPS]
+    return controller.wish + controller.spread * np.repeat(uniform, controller.hold, axis=0)[:STEPS]
 
 
-def record(names: Sequence[str], seeds: Sequence[int], relative: bool = False) -> dict[str, list[ReplayState]]:
+def record(names: Sequence[str], seeds: Sequence[int], relative: bool = False) -> dict[str, list[RecordedEpoch]]:
     """Epochs of every controller, in this process."""
     from fedrl.environments.traffic.sumo.figure_eight import FigureEight
 
-    found = {}
+    epochs = {}
     for name in names:
         controller = CONTROLLERS[name]
         settings = {"acceleration": controller.acceleration} if controller else {"driver": "humans"}
         env = FigureEight(**settings, relative=relative, noise=NOISE, speed_dev=0.0)
-        found[name] = [_epoch(env, controller, seed) for seed in seeds]
+        epochs[name] = [_epoch(env, controller, seed) for seed in seeds]
         env.close()
-    return found
+    return epochs
 
 
-def recorded(*args: Any) -> dict[str, list[ReplayState]]:
+def recorded(*args: Any) -> dict[str, list[RecordedEpoch]]:
     """`record`, in a process of its own."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         return pool.submit(record, *args).result(timeout=60.0)
 
 
-def _epoch(env: Any, controller: Controller | None, seed: int) -> ReplayState:
+def _epoch(env: Any, controller: Controller | None, seed: int) -> RecordedEpoch:
     seen, road, rewards, numbers = [env.begin(seed)], [(env._x, env._v)], [], []
-    for want in wanted(controller or Controller(), seed):
+    for action in actions_at_rest(controller or Controller(), seed):
         now = np.array(env._shocks[env.time]) / (NOISE * sqrt(0.1))
         if controller:
-            want = np.clip(want - controller.tracks * np.array(env._v)[1::2], -1.0, 1.0)
-            now = np.stack([now, controller.acceleration * want], axis=1).ravel()
+            action = np.clip(action - controller.tracks * np.array(env._v)[1::2], -1.0, 1.0)
+            now = np.stack([now, controller.acceleration * action], axis=1).ravel()
         numbers.append(now)
-        outcome = env.advance(want)
+        outcome = env.advance(action)
         if outcome.crash:
             break
         for row, new in ((seen, outcome.observations), (road, (env._x, env._v)), (rewards, outcome.reward)):
             row.append(new)
     position, speed = (np.array(x) for x in zip(*road, strict=True))
-    return ReplayState(position, speed, np.array(seen), np.array(rewards), np.array(numbers))
+    return RecordedEpoch(position, speed, np.array(seen), np.array(rewards), np.array(numbers))

@@ -23,7 +23,7 @@ from fedrl.environments.protocol import Environment, Host, finite_sizes
 from fedrl.environments.tabular import solvers
 from fedrl.federations.federation import Federation, Method
 from fedrl.keys import Key
-from fedrl.policies.kinds import want_probabilities
+from fedrl.policies.kinds import require_probabilities
 from fedrl.policies.probabilities import probability_table
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
@@ -169,7 +169,7 @@ def fapi_without_federated_evaluation(
 def _acting(policy: BuildPolicy, environment: Environment | Host, *steps: Callable) -> Policy:
     acting = policy(environment)
     if any(getattr(step, "arguments", ("",))[0] in ("bellman_sweeps", "greedy_step") for step in steps):
-        want_probabilities("FAPI", acting)
+        require_probabilities("FAPI", acting)
     return acting
 
 

@@ -141,4 +141,4 @@ def _act_in_mujoco(environment: Host, it: TrainedArm, theta: Tree, client: Clien
 
 def _is_mujoco(env_params: Any) -> bool:
     tasks = sys.modules.get("fedrl.environments.control.mujoco_tasks")  # not imported: no client has such parameters
-    return tasks is not None and isinstance(env_params, tasks.World)
+    return tasks is not None and isinstance(env_params, tasks.MujocoParams)

@@ -8,7 +8,7 @@ import numpy as np
 from jax import Array
 
 from fedrl import keys
-from fedrl.environments.protocol import Environment, Host
+from fedrl.environments.protocol import Environment, Host, ReplayState
 from fedrl.environments.traffic import figure_eight
 from fedrl.environments.traffic.car_following import ROUND, SECONDS
 from fedrl.experiments.restore import TrainedArm
@@ -17,8 +17,8 @@ from fedrl.plots import figure_eight_road, roads_scene
 from fedrl.plots.clip import Episode
 from fedrl.plots.roads_scene import HUMAN, LEARNING, OWN
 from fedrl.rollouts import host
-from fedrl.rollouts.shared import meeting
-from fedrl.rollouts.shared_host import ReplayState, host_meeting
+from fedrl.rollouts.shared import shared_rollout
+from fedrl.rollouts.shared_host import shared_host_rollout
 from fedrl.trees import Tree
 from fedrl.types import Client, Trajectory, stepwise
 
@@ -75,13 +75,13 @@ def _in_arrays(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: i
             environment.observe(env_params, state), *(jnp.broadcast_to(x, (environment.agents, x.size)) for x in road)
         )
 
-    meet = meeting(
+    shared = shared_rollout(
         environment._replace(observe=observe),
         policy._replace(sample=lambda acting, sight, noise: policy.sample(acting, sight.own, noise)),
         horizon=min(environment.max_episode_steps, steps or DEFAULT_STEPS),
         batch=1,
     )
-    stack = jax.jit(meet.act)(theta, clients, meet.begin(_first(clients.env_params), key), key)[0]
+    stack = jax.jit(shared.sample)(theta, clients, shared.init(_first(clients.env_params), key), key)[0]
     trajectory = _first_epoch(stack, client)
     position, speed = (
         np.concatenate([before, after[-1:]])
@@ -106,10 +106,10 @@ def _in_sumo(it: TrainedArm, theta: Tree, clients: Client, key: Key, client: int
         return None
     recorder = _Recorder(simulator, client)
     horizon = min(environment.max_episode_steps, steps or DEFAULT_STEPS)
-    meet = host_meeting(
+    shared = shared_host_rollout(
         environment._replace(open=lambda *_: recorder), stepwise(it.algorithm.policy), horizon=horizon, batch=1
     )
-    stack, _ = meet.act(theta, clients, meet.begin(_first(clients.env_params), key), key)
+    stack, _ = shared.sample(theta, clients, shared.init(_first(clients.env_params), key), key)
     host.close_all()
     trajectory = _first_epoch(stack, client)
     states = len(trajectory.reward) + 1
@@ -128,8 +128,8 @@ class _Recorder:
         self.roads: list[list[tuple[float, float, float, int]]] = []
         self.speeds: list[float] = []
 
-    def at(self, epoch: ReplayState) -> np.ndarray:
-        observations: np.ndarray = self.simulator.at(epoch)
+    def restore(self, state: ReplayState) -> np.ndarray:
+        observations: np.ndarray = self.simulator.restore(state)
         self._record()
         return observations
 
@@ -142,8 +142,8 @@ class _Recorder:
         observations: np.ndarray = self.simulator.reset(rows, seeds)
         return observations
 
-    def where(self) -> ReplayState:
-        state: ReplayState = self.simulator.where()
+    def replay_state(self) -> ReplayState:
+        state: ReplayState = self.simulator.replay_state()
         return state
 
     def close(self) -> None:

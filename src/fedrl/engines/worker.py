@@ -22,10 +22,10 @@ import numpy as np
 from fedrl.engines import cache, wire
 from fedrl.engines.client_work import ClientWork, client_work
 from fedrl.engines.work_timer import WorkTimer
-from fedrl.environments.checks import Notice
+from fedrl.environments.checks import WarningSink
 from fedrl.environments.errors import EnvironmentFailed
 from fedrl.rollouts import host
-from fedrl.rollouts.compiling import Callback, Compiled
+from fedrl.rollouts.compiling import Compiled, CompileListener
 from fedrl.types import Exchange
 
 READY = b"ready"
@@ -72,8 +72,8 @@ class Worker:
         self.warm: set[tuple[int, str]] = set()
         self.timer = WorkTimer()
         self.warnings: list[str] = []
-        Notice.tell = self.warnings.append
-        Callback.turn = self.pause_timer
+        WarningSink.emit = self.warnings.append
+        CompileListener.notify = self.pause_timer
 
     def pause_timer(self, paused: bool) -> None:
         """Pause the timer of the current work, or let it go on."""

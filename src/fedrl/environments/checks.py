@@ -1,4 +1,4 @@
-"""Does an environment answer what its spaces and Gymnasium's interface promise? A fault is named in a sentence."""
+"""Checks that an environment returns what its spaces and Gymnasium's interface promise; a fault is named in a sentence."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -10,23 +10,21 @@ import numpy as np
 from fedrl.environments.errors import EnvironmentFailed, check_finite
 from fedrl.environments.spaces import Description, bounds
 
-HUGE = 1e9  # rewards beyond this size are most likely a mistake; no critic learns from them as they are
-NEXT_MOVE = "fix the environment or leave the client out"
+HUGE = 1e9  # larger rewards are most likely a mistake; no critic learns from them unscaled
+NEXT_MOVE = "fix the environment or exclude this client"
 
-LARGEST = int(np.finfo(np.float64).max)  # a whole number beyond it is no float
+LARGEST = int(np.finfo(np.float64).max)  # a larger whole number does not fit a float
 FLAGS = (bool, np.bool_)
 
-Fault = Callable[
-    [Sequence[Any] | np.ndarray], str | None
-]  # (observations) -> what is wrong with the first, None if all are right
+Fault = Callable[[Sequence[Any] | np.ndarray], str | None]  # (observations) -> what is wrong with the first, or None
 
 
 def observation_fault(description: Description) -> Fault:
-    """The check of one space: whole numbers in range, arrays of the right shape, dicts with the right entries.
+    """A check for one space: whole numbers in range, arrays of the right shape, dicts with the right entries.
 
-    Real environments leave the bounds of a Box by a little, when an episode ends for instance. So an entry may lie outside
-    by as much as its bounds are apart, and an entry that lacks a bound anywhere: 1.7 passes as an entry of Box(0, 1), 255
-    does not. Whether numbers are finite is `check_finite`'s question.
+    Real environments exceed the bounds of a Box slightly, for instance when an episode ends. An entry may therefore lie
+    outside by as much as its bounds are apart: 1.7 passes as an entry of Box(0, 1), 255 does not. An entry that lacks a
+    bound may lie anywhere. Whether numbers are finite is for `check_finite` to check.
     """
     kind = description["type"]
     if kind == "dict":
@@ -37,58 +35,58 @@ def observation_fault(description: Description) -> Fault:
         low, high = (bound.reshape(description["shape"]) for bound in bounds(description))
         both = np.isfinite(low) & np.isfinite(high)
         slack = np.subtract(high, low, out=np.full(low.shape, np.inf), where=both)
-        return _numbers(low - slack, high + slack, "biuf", "far outside of its bounds")
+        return _numbers(low - slack, high + slack, "biuf", "far outside its bounds")
     if kind == "multi_binary":
         return _numbers(np.zeros(description["shape"]), np.ones(description["shape"]), "biuf", "not 0 or 1")
     start = np.asarray(description["start"])
     last = start + (np.asarray(description["nvec"]) if kind == "multi_discrete" else description["n"]) - 1
-    return _numbers(start, last, "iu", f"outside of {start.tolist()} to {last.tolist()}")
+    return _numbers(start, last, "iu", f"outside {start.tolist()} to {last.tolist()}")
 
 
 def check_observations(fault: Fault, client_id: int, copies: Sequence[int], call: str, values: Sequence[Any]) -> None:
-    """Name the first of `copies` whose observation is at fault; `call` is where it came from."""
+    """Raise for the first of `copies` whose observation is at fault; `call` is the method that returned it."""
     if not fault(values):
         return
-    copy, said = next((copy, said) for copy, value in zip(copies, values, strict=True) if (said := fault([value])))
+    copy, reason = next((copy, why) for copy, value in zip(copies, values, strict=True) if (why := fault([value])))
     raise EnvironmentFailed(
-        f"client {client_id}, copy {copy}: the observation of {call} is {said}; "
-        "fix the environment or its observation_space, or leave the client out"
+        f"client {client_id}, copy {copy}: the observation of {call} is {reason}; "
+        "fix the environment or its observation_space, or exclude this client"
     )
 
 
 def reward_number(client_id: int, copy: int, value: Any) -> float:
-    """The reward as a float; an array is refused even if it holds but one number."""
+    """The reward as a float; an array is refused even if it holds only one number."""
     number = value.item() if getattr(value, "shape", None) == () else value
     if isinstance(number, float | int) and not (isinstance(number, int) and abs(number) > LARGEST):
         return float(number)
     raise EnvironmentFailed(
-        f"client {client_id}, copy {copy}: reward is {_shown(value)}, wanted one number; "
-        "let step return float(...), or leave the client out"
+        f"client {client_id}, copy {copy}: reward is {_shown(value)}, expected one number; "
+        "let step return float(...), or exclude this client"
     )
 
 
 def flag(client_id: int, copy: int, name: str, value: Any) -> bool:
-    """`terminated` or `truncated` as a bool; 0 and 1 are refused, as Gymnasium's interface says."""
+    """`terminated` or `truncated` as a bool; 0 and 1 are refused, as Gymnasium's interface asks for bools."""
     if isinstance(value, FLAGS) or (getattr(value, "shape", None) == () and value.dtype == bool):
         return bool(value)
     raise EnvironmentFailed(
-        f"client {client_id}, copy {copy}: {name} is {_shown(value)}, wanted True or False; "
-        f"let step return bool({name}), or leave the client out"
+        f"client {client_id}, copy {copy}: {name} is {_shown(value)}, expected True or False; "
+        f"let step return bool({name}), or exclude this client"
     )
 
 
-def answer_of(client_id: int, call: str, answer: Any, wanted: tuple[str, ...]) -> Any:
-    """`answer` if it is a tuple of as many values as `wanted` names."""
-    if isinstance(answer, tuple) and len(answer) == len(wanted):
-        return answer
-    came = f"{len(answer)} values" if isinstance(answer, tuple) else _shown(answer)
-    raise EnvironmentFailed(f"client {client_id}: {call} returned {came}, wanted ({', '.join(wanted)}); {NEXT_MOVE}")
+def check_result(client_id: int, call: str, result: Any, expected: tuple[str, ...]) -> Any:
+    """`result` if it is a tuple with one value for each of the names `expected`."""
+    if isinstance(result, tuple) and len(result) == len(expected):
+        return result
+    got = f"{len(result)} values" if isinstance(result, tuple) else _shown(result)
+    raise EnvironmentFailed(f"client {client_id}: {call} returned {got}, expected ({', '.join(expected)}); {NEXT_MOVE}")
 
 
 def check_finite_rows(
     client_id: int, rows: np.ndarray | None, observations: np.ndarray, rewards: np.ndarray | None = None
 ) -> None:
-    """`check_finite` of the copies `rows` (all of them: None), so that a fault is named by its copy's own number."""
+    """`check_finite` for the copies `rows` (None: all of them), so that an error names the right copy."""
 
     def placed(x: np.ndarray) -> np.ndarray:
         if rows is None:
@@ -100,36 +98,36 @@ def check_finite_rows(
     check_finite(client_id, placed(observations), None if rewards is None else placed(rewards))
 
 
-class Once:
-    """Whether a thing has been said yet. An object and no set, as it is no part of what a run is, though it changes."""
+class WarnOnce:
+    """Whether a warning was given. An object of its own class, as its value is not part of a run's identity."""
 
     def __init__(self) -> None:
-        self.said = False
+        self.done = False
 
 
-class Notice:
-    """Where warnings go: to Python's own, or from a worker process to the process that trains."""
+class WarningSink:
+    """Where warnings go: to Python's `warnings`, or from a worker process to the process that trains."""
 
-    tell: Callable[[str], None] = staticmethod(partial(warnings.warn, stacklevel=4))
+    emit: Callable[[str], None] = staticmethod(partial(warnings.warn, stacklevel=4))
 
 
-def warn_of_size(client_id: int, rewards: np.ndarray, warned: Once) -> None:
-    """Warn of rewards beyond 1e9, once for each `warned`."""
+def warn_of_size(client_id: int, rewards: np.ndarray, warned: WarnOnce) -> None:
+    """Warn of rewards beyond 1e9, once per `warned`."""
     largest = float(np.abs(rewards).max(initial=0.0))
-    if not largest > HUGE or warned.said:
+    if not largest > HUGE or warned.done:
         return
-    warned.said = True
-    Notice.tell(
+    warned.done = True
+    WarningSink.emit(
         f"client {client_id}: a reward of size {largest:.3g}, beyond {HUGE:.0e}: most likely a mistake, and no critic "
-        "learns from such numbers as they are; scale rewards in the environment (Gymnasium has "
+        "learns from such numbers unscaled; scale rewards in the environment (Gymnasium has "
         "gymnasium.wrappers.TransformReward), unless the learner filters them already"
     )
 
 
 def warn_of_sizes(rewards: np.ndarray) -> None:
-    """The same for the rewards of all clients at once, [clients, ...]."""
+    """As `warn_of_size`, for the rewards of all clients [clients, ...]."""
     largest = np.abs(rewards).reshape(len(rewards), -1).max(axis=1)
-    warn_of_size(int(largest.argmax()), rewards, Once())
+    warn_of_size(int(largest.argmax()), rewards, WarnOnce())
 
 
 def _numbers(low: np.ndarray, high: np.ndarray, kinds: str, otherwise: str) -> Fault:
@@ -139,11 +137,11 @@ def _numbers(low: np.ndarray, high: np.ndarray, kinds: str, otherwise: str) -> F
         try:
             array = np.asarray(values)
         except ValueError:  # ragged
-            return f"{_shown(values[0])}, wanted an array of shape {shape}"
+            return f"{_shown(values[0])}, expected an array of shape {shape}"
         if array.shape[1:] != shape and array.dtype.kind in kinds:
-            return f"an array of shape {array.shape[1:]}, wanted {shape}"
+            return f"an array of shape {array.shape[1:]}, expected {shape}"
         if array.dtype.kind not in kinds:
-            return f"{_shown(values[0])}, wanted {'whole numbers' if kinds == 'iu' else 'numbers'}"
+            return f"{_shown(values[0])}, expected {'whole numbers' if kinds == 'iu' else 'numbers'}"
         if (array < low).any() or (array > high).any():
             return f"{_shown(values[0])}, {otherwise}"
         return None
@@ -152,16 +150,16 @@ def _numbers(low: np.ndarray, high: np.ndarray, kinds: str, otherwise: str) -> F
 
 
 def _entries(inner: dict[Any, Fault], kind: Any) -> Fault:
-    """Of a Dict by name, or of a Tuple by place."""
+    """Check every entry of a Dict by its name, or of a Tuple by its position."""
     names = set(inner)
 
     def fault(values: Sequence[Any] | np.ndarray) -> str | None:
         for value in values:
             if not isinstance(value, kind) or set(value if isinstance(value, Mapping) else range(len(value))) != names:
-                return f"{_shown(value)}, wanted the entries {', '.join(map(repr, inner))}"
+                return f"{_shown(value)}, expected the entries {', '.join(map(repr, inner))}"
         for name, check in inner.items():
-            if said := check([value[name] for value in values]):
-                return f"in its entry {name!r} {said}"
+            if reason := check([value[name] for value in values]):
+                return f"in its entry {name!r} {reason}"
         return None
 
     return fault

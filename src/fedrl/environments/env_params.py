@@ -1,4 +1,4 @@
-"""Worlds and environments that belong together: an environment of this package runs worlds of its own module only."""
+"""Parameters and environments that belong together: each of our environments takes the parameters of its own module only."""
 
 import sys
 from typing import Any
@@ -10,7 +10,7 @@ from fedrl.arguments.messages import usage
 from fedrl.environments.checks import warn_of_sizes
 from fedrl.environments.tabular import finite
 
-OWN = {  # the module of an environment -> its worlds, and how one has them
+OWN = {  # the module of an environment -> the class of its parameters, and how to make some
     "fedrl.environments.tabular.finite": (
         "MDP",
         "finite MDPs: [MDP(kernel, reward, start), …], or random_mdp.dense(4, 3, 0.5)",
@@ -21,7 +21,7 @@ OWN = {  # the module of an environment -> its worlds, and how one has them
 
 
 def refuse_uncalled(env_params: Any) -> None:
-    """A function that builds worlds, where what it builds is wanted."""
+    """Refuse a function that builds parameters, where its result was expected."""
     if is_factory(env_params):
         raise TypeError(
             f"env_params={env_params.__name__} is not called; write env_params={usage(env_params)} with its settings"
@@ -29,30 +29,30 @@ def refuse_uncalled(env_params: Any) -> None:
 
 
 def check_kind(environment: Any, env_params: Any) -> None:
-    """Refuse `env_params` (one, or a stack, of arrays or of their shapes) where the environment runs others."""
+    """Refuse `env_params` (one or a stack, arrays or shapes) that belong to another environment."""
     made_by = getattr(getattr(environment, "step", None), "__module__", "")
     if made_by not in OWN:
         return
-    name, such_as = OWN[made_by]
+    name, example = OWN[made_by]
     if not isinstance(env_params, getattr(sys.modules[made_by], name)):
         raise TypeError(
-            f"this environment's worlds are of the kind {name}, got {_named(env_params)}; give {such_as}, or the environment "
-            "that belongs to these worlds"
+            f"this environment needs env_params of type {name}, got {_named(env_params)}; pass {example}, or the "
+            "environment that these parameters belong to"
         )
 
 
-def check_drawn(env_params: finite.MDP) -> None:
-    """Refuse the shapes of one drawn MDP that do not belong together."""
+def check_drawn_shapes(env_params: finite.MDP) -> None:
+    """Refuse one drawn MDP whose shapes do not match."""
     kernel, reward, start = (tuple(x.shape) for x in env_params)
     if len(kernel) != 3 or reward != kernel[:2] or start != kernel[2:] or kernel[0] != kernel[2]:
         raise ValueError(
-            f"worlds(key, client_id) must return one MDP with kernel [S, A, S], reward [S, A] and start [S], got {kernel}, "
-            f"{reward} and {start}; mend the arrays"
+            "env_params(key, client_id) must return one MDP with kernel [S, A, S], reward [S, A] and start [S], "
+            f"got {kernel}, {reward} and {start}; fix the shapes"
         )
 
 
-def check_held(env_params: Any) -> None:
-    """Refuse drawn MDPs [seeds, clients, ...] that are none, looking at those of the first seed."""
+def check_drawn_values(env_params: Any) -> None:
+    """Refuse drawn MDPs [seeds, clients, ...] whose rows are not distributions, looking at the first seed only."""
     if isinstance(env_params, finite.MDP):
         first = finite.check(finite.MDP(*(np.asarray(x)[0] for x in env_params)))
         warn_of_sizes(np.asarray(first.reward))

@@ -1,17 +1,19 @@
-"""What is said when a client's world is at fault: which client, what came, what to do about it."""
+"""Errors of a client's environment: which client, what it returned, what to do about it."""
 
 from typing import Any
 
 import jax
 import numpy as np
 
+from fedrl.errors import FedRLError
 
-class EnvironmentFailed(ValueError):
-    """A client's environment could not be made, stepped or believed."""
+
+class EnvironmentFailed(FedRLError, ValueError):
+    """A client's environment could not be created or stepped, or returned something invalid."""
 
 
 class TrainingDiverged(EnvironmentFailed):
-    """A policy whose parameters are no longer numbers was asked to act."""
+    """The policy's parameters are no longer finite."""
 
 
 def check_parameters(client_id: int, theta: Any) -> None:
@@ -23,13 +25,13 @@ def check_parameters(client_id: int, theta: Any) -> None:
 
 
 def check_finite(client_id: int, observations: np.ndarray, rewards: np.ndarray | None = None) -> None:
-    """Refuse NaN and infinite numbers; `rewards=None` where there are none yet, after a reset."""
-    for what, values in (("observation", observations), ("reward", rewards)):
+    """Refuse NaN and infinite numbers. Pass `rewards=None` after a reset, when there are none yet."""
+    for name, values in (("observation", observations), ("reward", rewards)):
         if values is None or np.isfinite(values).all():
             continue
         finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
         copy = int(np.argmin(finite))
         raise EnvironmentFailed(
-            f"client {client_id}, copy {copy}: {what} {np.array2string(values[copy], precision=4, threshold=8)} "
-            "is not finite; mend the environment, bound its actions or leave the client out"
+            f"client {client_id}, copy {copy}: {name} {np.array2string(values[copy], precision=4, threshold=8)} "
+            "is not finite; fix the environment, bound its actions or exclude this client"
         )

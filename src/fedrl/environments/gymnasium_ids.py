@@ -1,4 +1,4 @@
-"""Gymnasium's environments by their ids: how they are made, and what an id stands for."""
+"""Gymnasium's environments by id: how to make them, and what an id stands for."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,23 +9,23 @@ from gymnasium.envs.registration import load_env_creator
 from fedrl.environments.errors import EnvironmentFailed
 
 
-def maker(name: str) -> Callable[[int], gym.Env]:
-    """What makes Gymnasium's environment `name`, the same for every client."""
+def maker(name: str) -> Callable[[int], gym.Env[Any, Any]]:
+    """`make_env` for Gymnasium's environment `name`, the same for every client."""
 
-    def make_env(client_id: int) -> gym.Env:
+    def make_env(client_id: int) -> gym.Env[Any, Any]:
         try:
             return gym.make(name)
         except gym.error.Error as error:
             raise EnvironmentFailed(
-                f'Gymnasium cannot make "{name}": {error}; gymnasium.registry lists the ids, and a function '
-                "make_env(client_id) may make any other environment"
+                f'Gymnasium cannot make "{name}": {error}; gymnasium.registry lists the ids; for any other '
+                "environment pass a function make_env(client_id)"
             ) from error
 
     return make_env
 
 
-def settings(name: str, env: gym.Env) -> dict[str, Any]:
-    """What the id `name` stands for, which is for whoever registers it to say, and so a part of what a run is."""
+def settings(name: str, env: gym.Env[Any, Any]) -> dict[str, Any]:
+    """What the id `name` is registered for: part of a run's identity, as others may register it differently."""
     spec = env.unwrapped.spec
     if spec is None:
         return {"id": name}

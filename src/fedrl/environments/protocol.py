@@ -1,7 +1,7 @@
-"""What an environment is: pure functions of a world (its parameters), so heterogeneity is one stacked array.
+"""What an environment is: pure functions of its parameters (`env_params`), so heterogeneous clients are one stacked array.
 
-All randomness of an episode is drawn in bulk by `noise` before it starts; stepping is then deterministic. A simulator that
-cannot be compiled (MuJoCo, any Gymnasium environment) is a `Host`: it opens batches of copies that step on the processor.
+`noise` draws all randomness of an episode in bulk before it starts; stepping is then deterministic. A simulator that cannot
+be compiled (MuJoCo, any Gymnasium environment) is a `Host`: it opens batches of copies that step outside the program.
 """
 
 from collections.abc import Callable
@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from jax import Array
+
+from fedrl.keys import Key
 
 
 class Discrete(NamedTuple):
@@ -46,58 +48,76 @@ def element(space: Space) -> tuple[tuple[int, ...], type]:
 class Step(NamedTuple):
     state: Any
     reward: Array
-    terminated: Array  # the task is over: nothing is earned after this
-    truncated: Array | np.ndarray = np.zeros(
-        (), bool
-    )  # out of time: the episode stops here, though more could be earned
+    terminated: Array  # the task is over: nothing is earned after this step
+    truncated: Array | np.ndarray = np.zeros((), bool)  # out of time: the episode stops, though more could be earned
 
 
 class Environment(NamedTuple):
-    prepare: Callable  # (world)                        -> prepared world, once per roll-out
-    reset: Callable  # (prepared, noise)              -> state
-    step: Callable  # (prepared, state, action, noise) -> Step
-    observe: Callable  # (prepared, state)              -> observation
-    noise: Callable  # (key, shape)                   -> noise for reset and step, [*shape, ...]
-    observations: Discrete | Box
-    actions: Space
+    prepare: Callable[[Any], Any]  # (env_params) -> prepared parameters, once per roll-out
+    reset: Callable[[Any, Any], Any]  # (prepared, noise) -> state
+    step: Callable[[Any, Any, Any, Any], Step]  # (prepared, state, action, noise)
+    observe: Callable[[Any, Any], Any]  # (prepared, state) -> observation
+    noise: Callable[[Key, tuple[int, ...]], Any]  # (key, shape) -> noise for reset and step, [*shape, ...]
+    observations: Discrete | Box  # of one agent
+    actions: Space  # of one agent
     gamma: float
-    max_episode_steps: int = 0  # the most steps an episode of any world may take; 0: it ends by discounting only
-    agents: int = (
-        0  # 0: a client has a world to itself. m: m clients meet in one, and observations, actions and rewards
-    )
-    #                  have a leading axis of m, while `terminated` and `truncated` are of the world; `observations`, `actions` are one's
+    max_episode_steps: int = 0  # longest episode with any parameters; 0: only discounting ends an episode
+    agents: int = 0  # 0: every client has an environment of its own. m: m clients share one; observations, actions and
+    #                  rewards then have a leading axis of m, `terminated` and `truncated` do not
+
+
+StepArrays = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # observations, rewards, terminated, truncated
 
 
 class Simulator(Protocol):
-    """`num_envs` instances of one client's environment, stepped together. Arrays are NumPy, one row a copy."""
+    """`num_envs` copies of one client's environment, stepped together. Arrays are NumPy, one row per copy."""
 
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
-        """Begin new episodes in the copies `rows`, each from its own seed (uint64); their observations [rows, ...]."""
+        """Start new episodes in the copies `rows`, each from its own seed (uint64); returns observations [rows, ...]."""
         ...
 
-    def step(
-        self, actions: np.ndarray, rows: np.ndarray | None = None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """One step of every copy, or only of the copies `rows`: observations (before any reset), rewards, done, cut.
+    def step(self, actions: np.ndarray, rows: np.ndarray | None = None) -> StepArrays:
+        """Step every copy, or only the copies `rows`. Observations are those before any reset.
 
-        Actions and answers have one row for each copy that is stepped; the other copies stay as they are.
+        Actions and results have one row per copy that is stepped; the other copies stay as they are.
         """
         ...
 
     def close(self) -> None: ...
 
 
+class ReplayState(NamedTuple):
+    """How to bring the copies of a shared simulator to where they are; every field but `run` is [copies, ...]."""
+
+    seed: Any  # uint32
+    steps: Any  # int32 taken so far
+    actions: Any  # [copies, max_episode_steps, agents, ...], of which the first `steps` count
+    run: Any = 0  # uint32, one number that identifies the run, the same from start to end
+
+
+class SharedSimulator(Simulator, Protocol):
+    """What `open` of a Host with agents returns: a Simulator that can be brought to a given state."""
+
+    def restore(self, state: ReplayState) -> np.ndarray:
+        """Replay what is missing, if anything; returns the observations [copies, agents, ...]."""
+        ...
+
+    def replay_state(self) -> ReplayState:
+        """Where the copies are now; `run` is left to the caller."""
+        ...
+
+
 class Host(NamedTuple):
     """An environment outside the compiled program."""
 
-    open: Callable[[int, Any, int], Simulator]  # (client id, world as NumPy, copies) -> Simulator
+    open: Callable[[int, Any, int], Simulator]  # (client id, env_params as NumPy, num_envs)
     observations: Discrete | Box
     actions: Space
     gamma: float
     max_episode_steps: int = 0
-    agents: int = 0  # as of an Environment
-    native_observations: dict[str, Any] | None = None  # what the simulator itself says and takes, where that is known:
-    native_actions: dict[str, Any] | None = None  # descriptions as in `spaces`, the same for every client
+    agents: int = 0  # as in an Environment
+    native_observations: dict[str, Any] | None = None  # spaces of the simulator itself, where known: descriptions as in
+    native_actions: dict[str, Any] | None = None  # `spaces`, the same for every client
 
 
 class AnyEnvironment(Protocol):
@@ -118,11 +138,11 @@ def stepwise(environment: AnyEnvironment) -> Environment | Host:
 
 
 def finite_sizes(environment: Environment | Host) -> tuple[int, int]:
-    """How many observations and actions there are, or a `ValueError` where a table cannot hold them."""
+    """How many observations and actions there are; `ValueError` if they are not finite."""
     observations, actions = environment.observations, environment.actions
     if isinstance(observations, Discrete) and isinstance(actions, Discrete):
         return observations.n, actions.n
     raise ValueError(
-        f"a table wants finite observations and actions, got {observations} and {actions}; "
+        f"a table needs finite observations and actions, got {observations} and {actions}; "
         "use a network: fedrl.policies.mlp.mlp(64, 64)"
     )

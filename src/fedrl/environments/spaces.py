@@ -1,6 +1,6 @@
-"""Gymnasium's spaces as plain dicts, and the way between what an environment says and what a policy sees.
+"""Gymnasium's spaces as plain dicts, and conversions between an environment's observations and actions and a policy's.
 
-A description survives JSON, and nothing here but `describe` needs Gymnasium, so a saved policy can act wherever NumPy is:
+A description survives JSON, and only `describe` needs Gymnasium, so a saved policy can act wherever there is NumPy:
 
     {"type": "box", "shape": [2], "low": [-1.0, null], "high": 1.0, "dtype": "float32"}
     {"type": "discrete", "n": 4, "start": 0, "dtype": "int64"}
@@ -8,8 +8,8 @@ A description survives JSON, and nothing here but `describe` needs Gymnasium, so
     {"type": "multi_binary", "shape": [5]}
     {"type": "dict", "spaces": {"arm": {...}, "eye": {...}}}     {"type": "tuple", "spaces": [{...}, {...}]}
 
-`low` and `high` are flat lists, or one number where all entries share it; null means that there is no bound. A box may be
-"rescaled": then policies see [-1, 1] in place of [low, high], in every entry bounded on both sides.
+`low` and `high` are flat lists, or one number if all entries share it; null means no bound. A box may be "rescaled":
+policies then see [-1, 1] instead of [low, high], in every entry bounded on both sides.
 """
 
 from collections.abc import Sequence
@@ -19,19 +19,19 @@ import numpy as np
 
 from fedrl.environments.protocol import Box, Discrete, MultiDiscrete, Space
 
-NO_BOUND = 1e30  # some environments write the largest float where they mean that there is no bound
+NO_BOUND = 1e30  # some environments write the largest float where they mean no bound
 
 Description = dict[str, Any]
 
 
 def describe(space: Any, *, rescale: bool = False) -> Description:
-    """The description of a Gymnasium space, its boxes rescaled if wanted; `ValueError` for a space not listed above."""
+    """The description of a Gymnasium space, its boxes rescaled on request; `ValueError` for a space not listed above."""
     from gymnasium import spaces
 
     if isinstance(space, spaces.Box):
         low, high = (_shortened(np.asarray(bound, np.float64).ravel()) for bound in (space.low, space.high))
-        found = {"type": "box", "shape": list(space.shape), "low": low, "high": high, "dtype": space.dtype.name}
-        return found | {"rescaled": True} if rescale else found
+        box = {"type": "box", "shape": list(space.shape), "low": low, "high": high, "dtype": space.dtype.name}
+        return box | {"rescaled": True} if rescale else box
     if isinstance(space, spaces.Discrete):
         return {"type": "discrete", "n": int(space.n), "start": int(space.start), "dtype": np.dtype(space.dtype).name}
     if isinstance(space, spaces.MultiDiscrete):
@@ -48,41 +48,45 @@ def describe(space: Any, *, rescale: bool = False) -> Description:
 
 
 def flatten(description: Description, observations: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """What policies see of observations, a sequence of native ones or an array [rows, ...].
+    """Observations as policies see them, from a sequence of native ones or an array [rows, ...].
 
     int32 [rows] counted from 0 for a Discrete; otherwise float32 [rows, n] as Gymnasium's `flatten` lays it out: Discrete
     and MultiDiscrete as one-hot vectors, the parts of a Tuple in their order, those of a Dict by their sorted names.
     """
     if description["type"] == "discrete":
-        return (np.asarray(observations) - description["start"]).astype(np.int32)
+        counted: np.ndarray = (np.asarray(observations) - description["start"]).astype(np.int32)
+        return counted
     return _flat(description, observations)
 
 
 def unflatten(description: Description, actions: np.ndarray) -> np.ndarray:
-    """Native actions [rows, ...] of a policy's: with the shape and dtype of the space, clipped to the bounds of a Box."""
+    """A policy's actions [rows, ...] as native ones: shape and dtype of the space, clipped to the bounds of a Box."""
     kind = description["type"]
+    native: np.ndarray
     if kind == "discrete":
-        return actions.astype(description["dtype"]) + description["start"]
+        native = actions.astype(description["dtype"]) + description["start"]
+        return native
     if kind == "multi_discrete":
         start = np.asarray(description["start"], description["dtype"])
-        return actions.reshape(len(actions), *start.shape).astype(description["dtype"]) + start
+        native = actions.reshape(len(actions), *start.shape).astype(description["dtype"]) + start
+        return native
     if kind == "multi_binary":
         return actions.reshape(len(actions), *description["shape"]).astype(np.int8)
     if kind != "box":
-        raise ValueError(f"actions of type {kind!r} cannot be taken by one policy; wanted a box or something discrete")
+        raise ValueError(f"one policy cannot take actions of type {kind!r}; expected a box or a discrete space")
     low, high = bounds(description)
-    given = actions.reshape(len(actions), -1)
+    flat = actions.reshape(len(actions), -1)
     if description.get("rescaled"):
         bounded, from_low, width = _scale(low, high)
-        share = (np.clip(given, -1.0, 1.0) + 1.0) / 2.0
-        given = np.where(bounded, from_low + share * width, given)
-    clipped, dtype = np.clip(given, low, high), np.dtype(description["dtype"])
+        share = (np.clip(flat, -1.0, 1.0) + 1.0) / 2.0
+        flat = np.where(bounded, from_low + share * width, flat)
+    clipped, dtype = np.clip(flat, low, high), np.dtype(description["dtype"])
     native = np.rint(clipped) if np.issubdtype(dtype, np.integer) else clipped
     return native.reshape(len(actions), *description["shape"]).astype(dtype)
 
 
 def common(description: Description) -> Description:
-    """The description that clients whose rescaled boxes have bounds of their own share: with -1 and 1 for those bounds."""
+    """The description shared by clients whose rescaled boxes have different bounds: -1 and 1 instead of those bounds."""
     kind = description["type"]
     if kind == "dict":
         return description | {"spaces": {name: common(part) for name, part in description["spaces"].items()}}
@@ -99,22 +103,22 @@ def common(description: Description) -> Description:
 
 
 def is_rescaled(description: Description) -> bool:
-    """Whether a policy sees [-1, 1] in place of bounds somewhere."""
+    """Whether any box in the description is rescaled."""
     parts = description.get("spaces", ())
     return bool(description.get("rescaled")) or any(
         map(is_rescaled, parts.values() if isinstance(parts, dict) else parts)
     )
 
 
-def observed(description: Description) -> Discrete | Box:
-    """The space of what `flatten` gives."""
+def policy_observations(description: Description) -> Discrete | Box:
+    """The space of what `flatten` returns."""
     if description["type"] == "discrete":
         return Discrete(description["n"])
     low, high = _flat_bounds(description)
     return Box((len(low),), tuple(map(float, low)), tuple(map(float, high)))
 
 
-def acted(description: Description) -> Space:
+def policy_actions(description: Description) -> Space:
     """The space of what `unflatten` takes."""
     kind = description["type"]
     if kind == "multi_discrete":
@@ -122,24 +126,26 @@ def acted(description: Description) -> Space:
     if kind == "multi_binary":
         return MultiDiscrete((2,) * int(np.prod(description["shape"], dtype=int)))
     if kind not in ("box", "discrete"):
-        raise ValueError("actions that are a Dict or a Tuple are not supported; wanted Box, Discrete, Multi…")
-    return observed(description)
+        raise ValueError(
+            "actions that are a Dict or a Tuple are not supported; expected Box, Discrete, MultiDiscrete or MultiBinary"
+        )
+    return policy_observations(description)
 
 
 def bounds(description: Description) -> tuple[np.ndarray, np.ndarray]:
-    """`low` and `high` of a box, flat, infinite where there is none."""
+    """`low` and `high` of a box, flat, infinite where there is no bound."""
     size = int(np.prod(description["shape"], dtype=int))
 
-    def read(given: Any, absent: float) -> np.ndarray:
-        if isinstance(given, list):
-            return np.array([absent if x is None else x for x in given], np.float64)
-        return np.full(size, absent if given is None else given, np.float64)
+    def expand(bound: Any, absent: float) -> np.ndarray:
+        if isinstance(bound, list):
+            return np.array([absent if x is None else x for x in bound], np.float64)
+        return np.full(size, absent if bound is None else bound, np.float64)
 
-    return read(description["low"], -np.inf), read(description["high"], np.inf)
+    return expand(description["low"], -np.inf), expand(description["high"], np.inf)
 
 
 def _flat(description: Description, observations: Sequence[Any] | np.ndarray) -> np.ndarray:
-    """As `flatten`, but float32 [rows, n] of every space."""
+    """As `flatten`, but float32 [rows, n] for every space."""
     kind, rows = description["type"], len(observations)
     if kind == "dict":
         parts = description["spaces"]
@@ -157,7 +163,7 @@ def _flat(description: Description, observations: Sequence[Any] | np.ndarray) ->
 
 
 def _flat_bounds(description: Description) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds of what `_flat` gives."""
+    """Bounds of what `_flat` returns."""
     kind = description["type"]
     if kind in ("dict", "tuple"):
         parts = description["spaces"]
@@ -176,25 +182,25 @@ def _sizes(description: Description) -> np.ndarray:
 
 def _one_hot(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     """values [rows, k] counted from 0, as k one-hot vectors side by side."""
-    found = np.zeros((len(values), int(sizes.sum())), np.float32)
-    np.put_along_axis(found, values + np.cumsum(sizes) - sizes, 1.0, axis=1)
-    return found
+    one_hot = np.zeros((len(values), int(sizes.sum())), np.float32)
+    np.put_along_axis(one_hot, values + np.cumsum(sizes) - sizes, 1.0, axis=1)
+    return one_hot
 
 
 def _scale(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which entries have two bounds, and of those the lower one and the width; zero for the others."""
+    """Which entries have two bounds, and the lower bound and width of those; zero for the others."""
     bounded = (low > -NO_BOUND) & (high < NO_BOUND)
     return bounded, np.where(bounded, low, 0.0), np.subtract(high, low, out=np.zeros_like(high), where=bounded)
 
 
 def _shortened(bound: np.ndarray) -> Any:
-    """As JSON has it: null for infinite; one number if all entries are the same."""
+    """As JSON stores it: null for infinite, one number if all entries are equal."""
     entries = [float(x) if np.isfinite(x) else None for x in bound]
     return entries[0] if entries and len(set(entries)) == 1 else entries
 
 
-def of(space: Space) -> Description:
-    """The description of a space of ours, as compiled environments have them."""
+def description_of(space: Space) -> Description:
+    """The description of one of our own spaces, which compiled environments have."""
     if isinstance(space, Discrete):
         return {"type": "discrete", "n": space.n, "start": 0, "dtype": "int32"}
     if isinstance(space, MultiDiscrete):

@@ -1,4 +1,4 @@
-"""A federation: one environment, and for each client the parameters of its own world."""
+"""A federation: one environment, and the parameters of it that each client has."""
 
 import inspect
 from collections.abc import Callable
@@ -13,18 +13,18 @@ from jax import Array
 from fedrl import keys, trees
 from fedrl.arguments import checked_names
 from fedrl.environments.checks import warn_of_sizes
-from fedrl.environments.env_params import check_drawn, check_kind, refuse_uncalled
+from fedrl.environments.env_params import check_drawn_shapes, check_kind, refuse_uncalled
 from fedrl.environments.protocol import AnyEnvironment, Environment, Host, stepwise
 from fedrl.environments.tabular import finite
 from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Client, Clients
 
-HELD = 4096  # drawn worlds of up to this many clients are kept in memory; of more, drawn anew when a client is asked
+HELD = 4096  # with more clients than this, drawn env_params are not kept in memory but drawn again when needed
 
 
 class Profile(NamedTuple):
-    """What is known of a client besides its world."""
+    """What is known of a client besides its environment."""
 
     weight: Array  # q
 
@@ -33,9 +33,10 @@ class Profile(NamedTuple):
 @dataclass(frozen=True)
 class Federation:
     """`env_params` is a stack of parameters with a leading client axis (the same for every seed), or a function
-    `(key, client_id, *settings) -> world` (each seed draws its own; `clients` says how many).
+    `(key, client_id, *settings) -> parameters` (each seed draws its own; `clients` says how many).
 
-    `settings` are numbers the drawn worlds depend on; federations that differ only in them share one compiled program.
+    `settings` are numbers that the drawn parameters depend on; federations that differ only in them share one compiled
+    program.
     """
 
     environment: AnyEnvironment
@@ -46,19 +47,21 @@ class Federation:
 
     def __post_init__(self) -> None:
         if isinstance(self.env_params, Environment | Host):
-            raise TypeError("Federation(): environment and worlds are swapped; write Federation(environment, worlds)")
+            raise TypeError(
+                "Federation(): environment and env_params are swapped; write Federation(environment, env_params)"
+            )
         if not hasattr(self.environment, "gamma"):
             raise TypeError(
-                f"environment wants an environment such as finite.environment(states=4, actions=2, gamma=0.9), got "
+                f"environment must be an environment such as finite.environment(states=4, actions=2, gamma=0.9), got "
                 f'{self.environment!r:.60}; for a Gymnasium one write fedrl.gymnasium("CartPole-v1", clients=8)'
             )
         if not isinstance(self.clients, int | np.integer | None) or isinstance(self.clients, bool):
-            raise TypeError(f"clients wants a whole number, got {self.clients!r:.60}; write clients=20")
+            raise TypeError(f"clients must be a whole number, got {self.clients!r:.60}; write clients=20")
         refuse_uncalled(self.env_params)
         if callable(self.env_params):
             if self.clients is None or self.clients < 1:
                 raise ValueError(
-                    f"worlds is a function, so say how many clients there are: clients=20, got {self.clients}"
+                    f"env_params is a function, so clients must be at least 1, got {self.clients}; write clients=20"
                 )
             self._check_drawn(self.env_params)
         else:
@@ -67,27 +70,28 @@ class Federation:
             object.__setattr__(self, "weight", finite.as_numbers("weight", self.weight))
             weight = np.asarray(self.weight)
             if weight.shape != (self.count,) or not np.all((weight > 0) & np.isfinite(weight)):
-                came = weight.tolist() if weight.size <= 8 else f"an array of shape {weight.shape}"
+                got = weight.tolist() if weight.size <= 8 else f"an array of shape {weight.shape}"
                 raise ValueError(
-                    f"weight wants {self.count} positive numbers, all finite, one a client, got {came}; mend it"
+                    f"weight needs {self.count} positive finite numbers, one per client, got {got}; "
+                    "fix it or leave it out for equal weights"
                 )
 
-    def _check_drawn(self, draw: Callable) -> None:
+    def _check_drawn(self, draw: Callable[..., Tree]) -> None:
         try:
             inspect.signature(draw).bind("key", "client_id", *self.settings)
         except TypeError as error:
             raise TypeError(
-                f"worlds is called as worlds(key, client_id{', *settings' * bool(self.settings)}), but {error}; "
-                "write a function that takes these"
+                f"env_params is called as env_params(key, client_id{', *settings' * bool(self.settings)}), but {error}; "
+                "write a function with these parameters"
             ) from error
         env_params = jax.eval_shape(self.example)
         check_kind(self.environment, env_params)
         if isinstance(env_params, finite.MDP):
-            check_drawn(env_params)
+            check_drawn_shapes(env_params)
             finite.check_sizes(stepwise(self.environment), env_params)
 
     def _check_stack(self) -> None:
-        """Worlds given as arrays. Of finite MDPs these may be lists, and the clients' MDPs may come one by one."""
+        """Parameters given as arrays. Finite MDPs may be given as lists, and also as a list of one MDP per client."""
         if isinstance(self.env_params, finite.MDP) or _are_mdps(self.env_params):
             stack = finite.check(finite.as_stack(self.env_params))
             check_kind(self.environment, stack)
@@ -99,13 +103,13 @@ class Federation:
         sizes = {np.shape(x)[0] if np.ndim(x) else 0 for x in jax.tree.leaves(self.env_params)}
         if not sizes:
             raise TypeError(
-                f"worlds wants arrays with a leading client axis, or a function (key, client_id) -> world, "
+                "env_params must be arrays with a leading client axis, or a function (key, client_id) -> parameters, "
                 f"got {self.env_params!r:.60}"
             )
         if len(sizes) != 1 or 0 in sizes or self.clients not in (None, *sizes):
             raise ValueError(
-                f"worlds is a stack with leading axes {sorted(sizes)} and clients={self.clients}; "
-                "every array wants the same leading client axis"
+                f"env_params is a stack with leading axes {sorted(sizes)} and clients={self.clients}; "
+                "every array needs the same leading client axis"
             )
 
     @property
@@ -117,25 +121,25 @@ class Federation:
         return callable(self.env_params)
 
     def shared(self) -> Tree:
-        """What every seed has in common, as an argument of the compiled program."""
+        """What all seeds have in common, as an argument of the compiled program."""
         return jax.tree.map(jnp.asarray, self.settings if self.drawn else self.env_params)
 
     def enrol(self, shared: Tree, key: Key, algorithm: Algorithm) -> Clients:
-        """The clients of the seed `key`, with what they start with."""
+        """The clients of the seed `key`, with their initial memory."""
         ids = jnp.arange(self.count, dtype=jnp.int32)
-        world_key = keys.of(key, "worlds")
-        env_params = self.draw(shared, world_key, ids) if self.drawn and self.count <= HELD else ()
-        kept = jax.eval_shape(algorithm.memory, jnp.int32(0), key)
-        stack = jax.vmap(lambda i: algorithm.memory(i, key))(ids) if jax.tree.leaves(kept) else kept
+        params_key = keys.of(key, "worlds")
+        env_params = self.draw(shared, params_key, ids) if self.drawn and self.count <= HELD else ()
+        like = jax.eval_shape(algorithm.memory, jnp.int32(0), key)
+        memory = jax.vmap(lambda i: algorithm.memory(i, key))(ids) if jax.tree.leaves(like) else like
         names = [exchange.name for exchange in (*algorithm.opening, *algorithm.exchanges)]
-        clients = Clients(world_key, env_params, stack, {name: jnp.zeros(ids.shape, jnp.int32) for name in names})
+        clients = Clients(params_key, env_params, memory, {name: jnp.zeros(ids.shape, jnp.int32) for name in names})
         first = trees.take(self.rows(shared, clients, ids[:1]).env_params, jnp.int32(0))
         return clients._replace(shared_state=algorithm.init_shared_state(first, keys.of(key, "scene")))
 
-    def draw(self, settings: Tree, world_key: Key, ids: Array) -> Tree:
+    def draw(self, settings: Tree, params_key: Key, ids: Array) -> Tree:
         assert callable(self.env_params)
         draw = self.env_params
-        return jax.vmap(lambda i: draw(world_key, i, *settings))(ids)
+        return jax.vmap(lambda i: draw(params_key, i, *settings))(ids)
 
     def rows(self, shared: Tree, clients: Clients, ids: Array) -> Client:
         """The clients `ids`, as a stack."""
@@ -148,7 +152,7 @@ class Federation:
         return Client(ids, env_params, Profile(self.weights(ids)), trees.take(clients.memory, ids))
 
     def example(self) -> Tree:
-        """The world of client 0 in the federation of seed 0."""
+        """The parameters of client 0 with seed 0."""
         shared = self.shared()
         return trees.take(self.draw(shared, keys.of_seed(0), jnp.arange(1)) if self.drawn else shared, jnp.int32(0))
 

@@ -29,7 +29,7 @@ from fedrl.learners.reports import means, nothing
 from fedrl.policies import network
 from fedrl.policies.filtered import Filtered, Filters, filtered
 from fedrl.rollouts.episodes import shapes
-from fedrl.rollouts.sampling import Contact, contact
+from fedrl.rollouts.sampling import Sampling, make_sampler
 from fedrl.trees import Tree
 from fedrl.types import BuildLearner, Client, Learner, LocalUpdate, Mode, Trajectory
 
@@ -39,7 +39,7 @@ def actor_critic(improvement: BuildImprovement, settings: ActorCritic) -> BuildL
 
     def build(environment: Environment | Host) -> Learner:
         parts = _parts(improvement, settings, environment)
-        rolls_out = contact(
+        sampling = make_sampler(
             environment,
             parts.acting,
             lambda local, client: _acts_with(parts, local.theta, client._replace(memory=local.memory)),
@@ -47,7 +47,7 @@ def actor_critic(improvement: BuildImprovement, settings: ActorCritic) -> BuildL
             batch=settings.num_envs,
             restart=True,
         )
-        local = _local_update(parts, rolls_out)
+        local = _local_update(parts, sampling)
         learner = Learner(
             parts.acting,
             partial(_init, parts),
@@ -56,7 +56,7 @@ def actor_critic(improvement: BuildImprovement, settings: ActorCritic) -> BuildL
             acts_with=partial(_acts_with, parts),
             log_pi=lambda theta, obs, choice: log_likelihood(parts.policy, theta.actor, obs, choice),
             opening=(_warm_up(parts, local),) if settings.warm_up else (),
-            init_shared_state=rolls_out.init_shared_state,
+            init_shared_state=sampling.init_shared_state,
             pooling=pooling,
         )
         return _remembering(parts, learner) if settings.remember else learner
@@ -110,7 +110,7 @@ def _first_memory(parts: Parts, client_id: Array, key: Key) -> Memory:
     return Memory(Filters() if parts.pooled else filters, *states, recent)
 
 
-def _local_update(parts: Parts, rolls_out: Contact) -> LocalUpdate:
+def _local_update(parts: Parts, sampling: Sampling) -> LocalUpdate:
     def start(message: Any, client: Client, key: Key) -> Iterate:
         gathered = parts.filters.fresh() if parts.pooled else Filters()
         report = nothing((*parts.improvement.reports, *REPORTS))
@@ -127,12 +127,12 @@ def _local_update(parts: Parts, rolls_out: Contact) -> LocalUpdate:
     settings = parts.settings
     return LocalUpdate(
         start,
-        rolls_out.sample,
+        sampling.sample,
         partial(iteration.learn_from, parts),
         apply,
         finish,
         local_steps=settings.local_steps,
-        mode=Mode.of(compiled=isinstance(parts.environment, Environment), shared_env=rolls_out.shared_env),
+        mode=Mode.of(compiled=isinstance(parts.environment, Environment), shared_env=sampling.shared_env),
         most_env_steps=_horizon(settings) * settings.num_envs,
         metrics=lambda local, client: means(local.report),
     )

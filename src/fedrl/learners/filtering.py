@@ -40,7 +40,7 @@ def filtering(size: int, *, observations: bool, rewards: bool) -> Filtering:
     """Filters of observations of `size` numbers and of rewards, each only where asked for."""
 
     def fresh() -> Filters:
-        return Filters(filters.nothing_seen(size) if observations else (), filters.nothing_seen(1) if rewards else ())
+        return Filters(filters.empty_moments(size) if observations else (), filters.empty_moments(1) if rewards else ())
 
     def look(through: Filters, trajectory: Trajectory) -> Trajectory:
         if isinstance(through.obs, Moments):
@@ -72,7 +72,7 @@ def _combine(uploads: Theta, cohort: Cohort, rule: Combine) -> Theta:
 
 def _add(theta: Theta, aggregate: Theta, step: float) -> Theta:
     actor, critic = (add_displacement(*part, step) for part in zip(theta[:2], aggregate[:2], strict=True))
-    return Theta(actor, critic, filters.all_merged(theta.filters, aggregate.filters))
+    return Theta(actor, critic, filters.merge_filters(theta.filters, aggregate.filters))
 
 
 # actor and critic are displaced as the server's rule says; statistics are added as they are

@@ -14,7 +14,7 @@ from fedrl.learners.gradient_steps import BuildDirection, Direction
 from fedrl.learners.reinforce import reward_to_go, scores
 from fedrl.learners.reports import EPISODES, WEIGHTS, Report, aside, first_episodes, importance, measured
 from fedrl.learners.svrpg import Anchor, importance_weight, log_likelihood
-from fedrl.policies.kinds import want_gradient
+from fedrl.policies.kinds import require_gradient
 from fedrl.rollouts.episodes import env_steps, sampler
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy, Trajectory
@@ -35,7 +35,7 @@ def hapg(*, beta: float, horizon: int, batch: int = 1) -> BuildDirection:
     at_least(1, horizon=horizon, batch=batch)
 
     def build(environment: Environment, policy: Policy) -> Direction:
-        want_gradient("hapg", policy)
+        require_gradient("hapg", policy)
         act = sampler(environment, policy, horizon=horizon, batch=batch)
 
         def sample(theta: Tree, anchor: Anchor, client: Client, key: Key) -> Trajectory:

@@ -21,7 +21,7 @@ from fedrl.learners.minibatches import descend, mean_square, rows
 from fedrl.learners.optimizers import adam
 from fedrl.learners.reports import EPISODES, Report, added, aside, critic_fit, ended_episodes, measured
 from fedrl.policies import network
-from fedrl.policies.filtered import Filters, all_merged
+from fedrl.policies.filtered import Filters, merge_filters
 from fedrl.rollouts.episodes import env_steps
 from fedrl.types import Client, Policy, Trajectory
 
@@ -132,7 +132,7 @@ def after_seeing(parts: Parts, local: Iterate, trajectory: Trajectory) -> Iterat
         memory = memory._replace(recent=recent)
     if parts.pooled:
         gathered = parts.filters.update(gathered, trajectory)
-        theta = theta._replace(filters=all_merged(local.message.theta.filters, gathered))
+        theta = theta._replace(filters=merge_filters(local.message.theta.filters, gathered))
     else:
         memory = memory._replace(filters=parts.filters.update(memory.filters, trajectory))
     return local._replace(

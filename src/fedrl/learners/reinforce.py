@@ -16,9 +16,9 @@ from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
 from fedrl.learners.gradient_steps import BuildDirection, Direction
 from fedrl.learners.reports import EPISODES, Report, aside, first_episodes
-from fedrl.policies.kinds import want_gradient
+from fedrl.policies.kinds import require_gradient
 from fedrl.rollouts.episodes import env_steps
-from fedrl.rollouts.sampling import contact
+from fedrl.rollouts.sampling import make_sampler
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy, Trajectory
 
@@ -39,8 +39,8 @@ def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: f
         at_most(1, "None takes the paper's", bit_discount=bit_discount)
 
     def build(environment: Environment, policy: Policy) -> Direction:
-        want_gradient("reinforce", policy)
-        touch = contact(environment, policy, lambda theta, client: theta, horizon=horizon, batch=batch)
+        require_gradient("reinforce", policy)
+        sampling = make_sampler(environment, policy, lambda theta, client: theta, horizon=horizon, batch=batch)
 
         def learn(
             theta: Tree, message: Tree, trajectory: Trajectory, client: Client, key: Key
@@ -54,9 +54,9 @@ def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: f
             )
 
         def sample(theta: Tree, message: Tree, client: Client, *rest: Tree) -> Tree:
-            return touch.sample(theta, client, *rest)
+            return sampling.sample(theta, client, *rest)
 
-        return Direction(sample, learn, touch.shared_env, touch.init_shared_state, horizon * batch, EPISODES)
+        return Direction(sample, learn, sampling.shared_env, sampling.init_shared_state, horizon * batch, EPISODES)
 
     return build
 

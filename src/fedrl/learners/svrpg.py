@@ -13,7 +13,7 @@ from fedrl.keys import Key
 from fedrl.learners.gradient_steps import BuildDirection, Direction
 from fedrl.learners.reinforce import reward_to_go, scores
 from fedrl.learners.reports import EPISODES, WEIGHTS, Report, aside, first_episodes, importance, measured
-from fedrl.policies.kinds import want_gradient
+from fedrl.policies.kinds import require_gradient
 from fedrl.rollouts.episodes import env_steps, sampler
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy, Trajectory
@@ -43,7 +43,7 @@ def svrpg(*, beta: float, horizon: int, batch: int = 1, corrected: bool = True) 
     at_least(1, horizon=horizon, batch=batch)
 
     def build(environment: Environment, policy: Policy) -> Direction:
-        want_gradient("svrpg", policy)
+        require_gradient("svrpg", policy)
         act = sampler(environment, policy, horizon=horizon, batch=batch)
 
         def learn(

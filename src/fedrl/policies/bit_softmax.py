@@ -1,6 +1,6 @@
 """Bit-level softmax of b-RS-FedPG: an action is a word of k bits, each drawn given the bits before it.
 
-Labbi et al. 2025, §4.4 and App. F.1.
+`labbi2025`, §4.4 and App. F.1.
 """
 
 import jax
@@ -11,7 +11,7 @@ from jax import Array
 from fedrl.arguments import checked
 from fedrl.environments.protocol import Environment, Host, finite_sizes
 from fedrl.environments.tabular.finite import draw
-from fedrl.policies.first import Start, first
+from fedrl.policies.initial_table import Start, initial_table
 from fedrl.types import BuildPolicy, Policy
 
 
@@ -27,7 +27,7 @@ def bit_softmax(start: Start | None = None) -> BuildPolicy:
     `start(key, shape)` draws the first logits, by default zero (every bit is a fair coin).
 
     Words are ordered as a heap: the prefix of length p with value v is node 2^p - 1 + v, bits most significant first.
-    Where the number of actions is no power of two, the words left over mean the last action (the paper's footnote 1).
+    If the number of actions is not a power of two, the remaining words mean the last action (the paper's footnote 1).
     """
 
     def build(environment: Environment | Host) -> Policy:
@@ -51,14 +51,14 @@ def bit_softmax(start: Start | None = None) -> BuildPolicy:
             return log_bits(theta)[obs[..., None], columns]
 
         def mode(theta: Array, obs: Array) -> Array:
-            """The most likely action, as the first word that means it; the words left over count for the last action."""
+            """The most likely action, as the first word that means it; the remaining words count for the last action."""
             words = jnp.exp(jnp.sum(table(theta), axis=-1))[obs]
             last = jnp.sum(words[..., actions - 1 :], axis=-1, keepdims=True)
             likely = jnp.concatenate([words[..., : actions - 1], last], axis=-1)
             return jnp.argmax(likely, axis=-1).astype(jnp.int32)
 
         return Policy(
-            init=first(start, shape, lambda: jnp.zeros(shape)),
+            init=initial_table(start, shape, lambda: jnp.zeros(shape)),
             prepare=prepare,
             noise=jax.random.uniform,
             sample=lambda cumulative, obs, u: draw(cumulative[obs], u),

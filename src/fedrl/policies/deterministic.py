@@ -16,12 +16,12 @@ def deterministic(policy: Policy) -> Policy:
     """
     if not policy.mode:
         raise ValueError(
-            "deterministic=True wants a policy with a most likely action, and this one has none (language agents act by "
+            "deterministic=True needs a policy with a most likely action, and this one has none (language agents act by "
             "whole episodes); leave deterministic=True out"
         )
     mode, on_host = policy.mode, policy.host
 
-    def host(theta: Tree, obs: np.ndarray, noise: Any) -> Any:
+    def host(theta: Tree, obs: np.ndarray, noise: Any) -> tuple[Any, Any]:
         assert on_host
         return on_host(theta, obs, None)
 

@@ -1,4 +1,4 @@
-"""Running statistics of what clients have seen, and a policy that looks through them."""
+"""Running statistics of observations and rewards, and a policy that standardises observations with them."""
 
 from typing import Any, NamedTuple
 
@@ -10,45 +10,45 @@ from jax import Array
 from fedrl.trees import Tree
 from fedrl.types import Policy
 
-CLIP_OBS, CLIP_REWARD = 5.0, 10.0  # in standard deviations (facts of the published code of 004)
+CLIP_OBS, CLIP_REWARD = 5.0, 10.0  # in standard deviations (from the published code of `xie2025`)
 SMALL = 1e-8
 
 
 class Moments(NamedTuple):
-    """Number, mean and sum of squared deviations of everything seen so far; arrays of JAX or of NumPy."""
+    """Count, mean and sum of squared deviations of all values so far; JAX or NumPy arrays."""
 
-    total: Any  # [] how many
+    total: Any  # [] count
     mean: Any  # [n]
     squares: Any  # [n]
 
 
 class Filters(NamedTuple):
-    """The statistics a learner looks through; () for what it does not filter."""
+    """The statistics of a learner; () for what it does not filter."""
 
     obs: Any = ()  # Moments
     reward: Any = ()
 
 
 class Filtered(NamedTuple):
-    """What a filtered policy acts with: its parameters, and the statistics of what it sees."""
+    """The parameters of a filtered policy: those of the policy inside, and the statistics of observations."""
 
     theta: Tree
     moments: Moments
 
 
-def nothing_seen(size: int) -> Moments:
+def empty_moments(size: int) -> Moments:
     return Moments(jnp.zeros(()), jnp.zeros((size,)), jnp.zeros((size,)))
 
 
 def update(moments: Moments, x: Array, weight: Array) -> Moments:
-    """With the rows of x [n, size] where `weight` [n] is one added."""
+    """`moments` with the rows of x [n, size] added whose `weight` [n] is one."""
     count = jnp.sum(weight)
     mean = jnp.sum(weight[:, None] * x, axis=0) / jnp.maximum(count, 1.0)
     squares = jnp.sum(weight[:, None] * (x - mean[None, :]) ** 2, axis=0)
-    return merged(moments, Moments(count, mean, squares))
+    return merge(moments, Moments(count, mean, squares))
 
 
-def merged(some: Moments, more: Moments) -> Moments:
+def merge(some: Moments, more: Moments) -> Moments:
     """The moments of both sets of numbers together (Chan et al. 1979)."""
     total = some.total + more.total
     off = more.mean - some.mean
@@ -56,12 +56,13 @@ def merged(some: Moments, more: Moments) -> Moments:
     return Moments(total, some.mean + off * share, some.squares + more.squares + off**2 * (some.total * share))
 
 
-def all_merged(some: Filters, more: Filters) -> Filters:
-    return jax.tree.map(merged, some, more, is_leaf=lambda x: isinstance(x, Moments))
+def merge_filters(some: Filters, more: Filters) -> Filters:
+    both: Filters = jax.tree.map(merge, some, more, is_leaf=lambda x: isinstance(x, Moments))
+    return both
 
 
 def deviation(moments: Moments) -> Any:
-    """Standard deviation of each entry; one before two things have been seen."""
+    """Standard deviation of each entry; one until there are two values."""
     xp = np if isinstance(moments.mean, np.ndarray) else jnp
     spread = xp.sqrt(moments.squares / xp.maximum(moments.total - 1, 1)) + SMALL
     return xp.where(moments.total > 1, spread, xp.ones_like(spread))
@@ -83,31 +84,31 @@ def scale_reward(moments: Moments, reward: Array) -> Array:
 
 
 def filtered(policy: Policy) -> Policy:
-    """`policy` on standardised observations; its parameters are then `Filtered`. The statistics do not move while acting."""
+    """`policy` on standardised observations; its parameters are then `Filtered`. Acting does not change the statistics."""
 
     mode = policy.mode
 
-    def looking(theta: Filtered, obs: Any) -> Any:
+    def scaled(theta: Filtered, obs: Any) -> Any:
         return standardise(theta.moments, obs)
 
     def log_probs(theta: Filtered, obs: Any, choice: Any) -> Array:
-        return policy.log_probs(theta.theta, looking(theta, obs), choice)
+        return policy.log_probs(theta.theta, scaled(theta, obs), choice)
 
     def tsallis(theta: Filtered, obs: Any, q: float) -> Array:
         assert policy.tsallis
-        return policy.tsallis(theta.theta, looking(theta, obs), q)
+        return policy.tsallis(theta.theta, scaled(theta, obs), q)
 
     def entropy(theta: Filtered, obs: Any) -> Array:
         assert policy.entropy
-        return policy.entropy(theta.theta, looking(theta, obs))
+        return policy.entropy(theta.theta, scaled(theta, obs))
 
     def kl(theta: Filtered, other: Filtered, obs: Any) -> Array:
         assert policy.kl
-        return policy.kl(theta.theta, other.theta, looking(theta, obs))
+        return policy.kl(theta.theta, other.theta, scaled(theta, obs))
 
-    def host(theta: Filtered, obs: np.ndarray, noise: Any) -> Any:
+    def host(theta: Filtered, obs: np.ndarray, noise: Any) -> tuple[Any, Any]:
         assert policy.host
-        return policy.host(theta.theta, looking(theta, obs).astype(obs.dtype), noise)
+        return policy.host(theta.theta, scaled(theta, obs).astype(obs.dtype), noise)
 
     return policy._replace(
         prepare=lambda theta: (policy.prepare(theta.theta), theta.moments),
@@ -117,6 +118,6 @@ def filtered(policy: Policy) -> Policy:
         tsallis=tsallis if policy.tsallis else None,
         kl=kl if policy.kl else None,
         host=host if policy.host else None,
-        mode=(lambda theta, obs: mode(theta.theta, looking(theta, obs))) if mode else None,
+        mode=(lambda theta, obs: mode(theta.theta, scaled(theta, obs))) if mode else None,
         about=(policy.about or {}) | {"filter": {"clip": CLIP_OBS, "epsilon": SMALL}},
     )

@@ -6,7 +6,7 @@ from jax import Array
 
 from fedrl.arguments import checked
 from fedrl.environments.protocol import Environment, Host, finite_sizes
-from fedrl.policies.first import Start, first
+from fedrl.policies.initial_table import Start, initial_table
 from fedrl.types import BuildPolicy, Policy
 
 
@@ -24,7 +24,7 @@ def greedy_table(start: Start | None = None) -> BuildPolicy:
             return jnp.log(jax.nn.one_hot(jnp.argmax(theta, axis=-1), shape[1], dtype=theta.dtype))[..., None]
 
         return Policy(
-            init=first(start, shape, lambda: jnp.zeros(shape)),
+            init=initial_table(start, shape, lambda: jnp.zeros(shape)),
             prepare=lambda theta: jnp.argmax(theta, axis=-1),
             noise=jax.random.uniform,
             sample=lambda best, obs, u: best[obs],

@@ -1,4 +1,4 @@
-"""Neural policies: a categorical one for finite actions, a Gaussian one for arrays of actions, and `mlp`, which picks."""
+"""Neural policies: categorical for finite actions, Gaussian for arrays of actions, and `mlp`, which picks the right one."""
 
 import math
 from typing import Any, NamedTuple
@@ -34,13 +34,13 @@ def mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
 
 @checked
 def categorical_mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
-    """Softmax over the outputs of a network with these tanh layers (000, App. E.2: 8, 8 for CartPole)."""
+    """Softmax over the outputs of a network with these tanh layers (`wang2024`, App. E.2: 8, 8 for CartPole)."""
     network.check_hidden(hidden)
 
     def build(environment: Environment | Host) -> Policy:
         if not isinstance(environment.actions, Discrete):
             raise ValueError(
-                f"a categorical policy wants finite actions, got {environment.actions}; use gaussian_mlp or mlp"
+                f"a categorical policy needs finite actions, got {environment.actions}; use gaussian_mlp or mlp"
             )
         size, lay_out = network.inputs(environment.observations)
         sizes = (size, *hidden, environment.actions.n)
@@ -101,20 +101,20 @@ class Gaussian(NamedTuple):
 
 @checked
 def gaussian_mlp(*hidden: int, last: float = 1.0, log_std: float = 0.0, hold: int = 1) -> BuildPolicy:
-    """A network gives the mean action; one log standard deviation per action is learnt beside it.
+    """A network computes the mean action; one log standard deviation per action is learnt beside it.
 
-    With `hold` > 1 the deviation from the mean stays the same for so many steps: exploration that pushes in one direction
-    for a while, where independent noise would cancel out. Each action still has the probability it is credited with.
+    With `hold` > 1 the deviation from the mean stays the same for that many steps: exploration pushes in one direction for
+    a while, where independent noise would cancel out. Each action still has the probability that `log_probs` computes.
 
-    The drawn action goes to the environment as it is; bounds are the environment's to apply.
+    The drawn action goes to the environment unchanged; the environment applies its bounds.
     """
     network.check_hidden(hidden)
-    at_least(1, "1 draws anew at every step", hold=hold)
+    at_least(1, "1 draws new noise at every step", hold=hold)
 
     def build(environment: Environment | Host) -> Policy:
         if not isinstance(environment.actions, Box):
             raise ValueError(
-                f"a Gaussian policy wants actions that are arrays, got {environment.actions}; use categorical_mlp or mlp"
+                f"a Gaussian policy needs actions that are arrays, got {environment.actions}; use categorical_mlp or mlp"
             )
         count, shape = environment.actions.size, environment.actions.shape
         size, lay_out = network.inputs(environment.observations)

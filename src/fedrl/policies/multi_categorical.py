@@ -18,7 +18,7 @@ ABSENT = -1e30  # the logit of a choice that a dimension does not have; finite, 
 
 @checked_only
 def multi_categorical_mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
-    """One network gives the logits of all dimensions; given the state, each dimension is drawn on its own.
+    """One network computes the logits of all dimensions; given the state, dimensions are independent.
 
     A choice is an int32 vector, and its dimensions are the k decisions of `Policy.log_probs`. With one dimension this is
     `categorical_mlp`.
@@ -28,7 +28,7 @@ def multi_categorical_mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
     def build(environment: Environment | Host) -> Policy:
         if not isinstance(environment.actions, MultiDiscrete):
             raise ValueError(
-                f"a multi-categorical policy wants several finite choices at once, got {environment.actions}; use mlp"
+                f"a multi-categorical policy needs several finite choices at once, got {environment.actions}; use mlp"
             )
         size, lay_out = network.inputs(environment.observations)
         counts = np.array(environment.actions.sizes, np.int32)
@@ -55,22 +55,22 @@ def multi_categorical_mlp(*hidden: int, last: float = 1.0) -> BuildPolicy:
             return jnp.minimum(jnp.sum(below, axis=-1, dtype=jnp.int32), last_choice)
 
         def host(theta: Layers, obs: np.ndarray, u: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-            found = logits(theta, obs)
+            numbers = logits(theta, obs)
             if u is None:
-                choice = np.argmax(found, axis=-1).astype(np.int32)
+                choice = np.argmax(numbers, axis=-1).astype(np.int32)
                 return choice, choice
-            cumulative = np.cumsum(np.exp(found - found.max(-1, keepdims=True)), axis=-1)
+            cumulative = np.cumsum(np.exp(numbers - numbers.max(-1, keepdims=True)), axis=-1)
             below = np.sum(u[..., None] * cumulative[..., -1:] >= cumulative[..., :-1], axis=-1)
             choice = np.minimum(below, last_choice).astype(np.int32)
             return choice, choice
 
         def kl(theta: Layers, other: Layers, obs: Any) -> Array:
-            """The sum of the dimensions', as they are independent."""
+            """The sum over dimensions, as they are independent."""
             mine = log_softmax(theta, obs)
             return jnp.sum(jnp.exp(mine) * (mine - log_softmax(other, obs)), axis=(-2, -1))
 
         def tsallis(theta: Layers, obs: Any, q: float) -> Array:
-            """Of the joint choice: sum of p^q is the product of the dimensions'; at q = 1 entropies add up."""
+            """Of the joint choice: its sum of p^q is the product over dimensions; at q = 1 entropies add up."""
             mine = log_softmax(theta, obs)
             if q == 1:
                 return -jnp.sum(jnp.exp(mine) * mine, axis=(-2, -1))

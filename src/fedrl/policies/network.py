@@ -14,7 +14,7 @@ from fedrl.keys import Key
 
 
 class Layer(NamedTuple):
-    """Arrays of JAX, or of NumPy where a policy acts on the host."""
+    """JAX arrays, or NumPy arrays if a policy acts on the host."""
 
     kernel: Any  # [inputs, outputs]
     bias: Any  # [outputs]
@@ -49,7 +49,7 @@ def forward(layers: Layers, x: Any) -> Any:
 
 
 def inputs(space: Discrete | Box) -> tuple[int, Callable[[Any], Any]]:
-    """How many inputs an observation gives, and how it is laid out: flat, or one-hot where observations are finite."""
+    """The number of inputs of an observation, and a function that lays it out: flat, or one-hot if they are finite."""
     if isinstance(space, Discrete):
         return space.n, lambda obs: _one_hot(obs, space.n)
     depth = len(space.shape)

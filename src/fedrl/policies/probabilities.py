@@ -7,7 +7,7 @@ from jax import Array
 from fedrl.arguments import checked
 from fedrl.environments.protocol import Environment, Host, finite_sizes
 from fedrl.environments.tabular.finite import draw
-from fedrl.policies.first import Start, first
+from fedrl.policies.initial_table import Start, initial_table
 from fedrl.types import BuildPolicy, Policy
 
 
@@ -17,7 +17,7 @@ def probability_table(
 ) -> BuildPolicy:
     """theta [S, A], rows are distributions; `start(key, shape)` draws the first ones, by default uniform.
 
-    Linear in its parameters: eps_theta of Xie & Song 2025, Lemma 5, is zero. An action never taken has
+    Linear in its parameters: eps_theta of `xie2025`, Lemma 5, is zero. An action never taken has
     log-probability -inf.
     """
 
@@ -29,7 +29,7 @@ def probability_table(
             return cumulative / cumulative[:, -1:]  # exactly one from the last possible action on
 
         return Policy(
-            init=first(start, shape, lambda: jnp.full(shape, 1.0 / shape[1]), distributions=True),
+            init=initial_table(start, shape, lambda: jnp.full(shape, 1.0 / shape[1]), distributions=True),
             prepare=prepare,
             noise=jax.random.uniform,
             sample=lambda cumulative, obs, u: draw(cumulative[obs], u),

@@ -1,6 +1,6 @@
-"""The kinds of saved policies: from their arrays to `(observations [B], generator or None) -> actions [B]`, in NumPy.
+"""The kinds of saved policies: each makes `(observations [B], generator or None) -> actions [B]` of its arrays, in NumPy.
 
-Without a generator the most likely action is taken, with one it is drawn.
+Without a generator the result is the most likely action, with one it is drawn.
 """
 
 from collections.abc import Callable
@@ -21,16 +21,18 @@ def _layers(arrays: Arrays, prefix: str = "") -> Layers:
 
 
 def _inputs(about: dict[str, Any], obs: np.ndarray) -> np.ndarray:
-    """What the first layer is given: the observation, one-hot where it is a number of a finite set."""
+    """The input of the first layer: the observation, one-hot if observations are finite."""
     if obs.ndim == 1:
-        return np.eye(about["layers"][0], dtype=np.float32)[obs]
+        one_hot: np.ndarray = np.eye(about["layers"][0], dtype=np.float32)[obs]
+        return one_hot
     return obs
 
 
 def _choose(logits: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
-    """[B] of the columns of [B, n]: the largest, or drawn from their softmax (Gumbel's trick)."""
+    """For each row of [B, n] a column: the largest, or drawn from the softmax (Gumbel trick)."""
     noise = 0.0 if rng is None else rng.gumbel(size=logits.shape)
-    return np.argmax(logits + noise, axis=-1)
+    choice: np.ndarray = np.argmax(logits + noise, axis=-1)
+    return choice
 
 
 def categorical(about: dict[str, Any], arrays: Arrays) -> Actor:
@@ -50,21 +52,22 @@ def multi_categorical(about: dict[str, Any], arrays: Arrays) -> Actor:
 
 
 def gaussian(about: dict[str, Any], arrays: Arrays) -> Actor:
-    """Noise stays the same for "noise_held_for" calls with as many observations, as for so many steps in training."""
+    """Noise stays the same for "noise_held_for" calls with the same number of observations, as for steps in training."""
     layers, spread = _layers(arrays, "layers/"), np.exp(arrays["log_std"])
     hold = about.get("noise_held_for", 1)
-    held: dict[int, tuple[int, np.ndarray]] = {}  # by how many observations: uses left, noise
+    held: dict[int, tuple[int, np.ndarray]] = {}  # number of observations -> uses left, noise
 
     def noise(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-        left, drawn = held.get(shape[0]) or (hold, rng.standard_normal(shape))
-        held[shape[0]] = (left - 1, drawn)
+        left, values = held.get(shape[0]) or (hold, rng.standard_normal(shape))
+        held[shape[0]] = (left - 1, values)
         if left == 1:
             del held[shape[0]]
-        return drawn
+        return values
 
     def act(obs: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
         mean = network.forward(layers, _inputs(about, obs))
-        return mean if rng is None else mean + spread * noise(mean.shape, rng)
+        action: np.ndarray = mean if rng is None else mean + spread * noise(mean.shape, rng)
+        return action
 
     return act
 

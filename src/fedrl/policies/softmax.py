@@ -1,4 +1,4 @@
-"""Softmax over a table of logits: Labbi et al. 2025, Eq. (2)."""
+"""Softmax over a table of logits: `labbi2025`, Eq. (2)."""
 
 import jax
 import jax.numpy as jnp
@@ -7,7 +7,7 @@ from jax import Array
 from fedrl.arguments import checked
 from fedrl.environments.protocol import Environment, Host, finite_sizes
 from fedrl.environments.tabular.finite import draw
-from fedrl.policies.first import Start, first
+from fedrl.policies.initial_table import Start, initial_table
 from fedrl.types import BuildPolicy, Policy
 
 
@@ -25,7 +25,7 @@ def softmax_table(start: Start | None = None) -> BuildPolicy:
             return jax.nn.log_softmax(theta)[obs, choice][..., None]
 
         return Policy(
-            init=first(start, shape, lambda: jnp.zeros(shape)),
+            init=initial_table(start, shape, lambda: jnp.zeros(shape)),
             prepare=prepare,
             noise=jax.random.uniform,
             sample=lambda cumulative, obs, u: draw(cumulative[obs], u),

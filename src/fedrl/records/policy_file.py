@@ -90,7 +90,9 @@ def _spaces(federation: Federation) -> dict[str, Any]:
     environment = federation.environment
     plain = (getattr(environment, name, None) for name in ("observations", "actions"))
     native = (getattr(environment, name, None) for name in ("native_observations", "native_actions"))
-    seen, done = (own or (spaces.of(space) if space else None) for own, space in zip(native, plain, strict=True))
+    seen, done = (
+        own or (spaces.description_of(space) if space else None) for own, space in zip(native, plain, strict=True)
+    )
     if not any(space and spaces.is_rescaled(space) for space in (seen, done)):
         return {"observations": seen, "actions": done}
     own = [_spaces_of(federation, client) for client in range(federation.count)]

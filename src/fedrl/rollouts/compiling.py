@@ -1,34 +1,34 @@
-"""`jax.jit` for work that is timed: who keeps the time is told when a program compiles, which is its first call."""
+"""`jax.jit` for work that is timed: a listener is told when a program compiles, which happens in its first call."""
 
 from collections.abc import Callable
 from typing import Any
 
 import jax
 
-Turn = Callable[[bool], None]  # True: compiling begins, False: it is over
+OnCompile = Callable[[bool], None]  # True: compiling starts, False: it has ended
 
 
-class Callback:
-    """Who is told in this process; nobody, unless a worker says otherwise."""
+class CompileListener:
+    """Called in this process; does nothing unless a worker replaces it."""
 
-    turn: Turn = staticmethod(lambda held: None)
+    notify: OnCompile = staticmethod(lambda compiling: None)
 
 
 class Compiled:
-    """A compiled function. It travels to other processes, which compile it anew."""
+    """A compiled function. When pickled it travels uncompiled, and the other process compiles it again."""
 
-    def __init__(self, function: Callable):
+    def __init__(self, function: Callable[..., Any]) -> None:
         self.function, self.program, self.first = function, jax.jit(function), True
 
     def __call__(self, *arguments: Any) -> Any:
         if not self.first:
             return self.program(*arguments)
-        Callback.turn(True)
+        CompileListener.notify(True)
         try:
             return jax.block_until_ready(self.program(*arguments))
         finally:
             self.first = False
-            Callback.turn(False)
+            CompileListener.notify(False)
 
-    def __reduce__(self) -> tuple:
+    def __reduce__(self) -> tuple[type["Compiled"], tuple[Callable[..., Any]]]:
         return Compiled, (self.function,)

@@ -1,4 +1,4 @@
-"""Acting: what a roll-out returns, and the sampler that fits the environment: inside the compiled program or on the host."""
+"""Acting: what a roll-out returns, and the sampler for an environment: inside the compiled program or on the host."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy, Trajectory
 
-MOST_STEPS = 10_000  # an episode without a time limit must end by itself within so many
+MOST_STEPS = 10_000  # an episode without a time limit must end by itself within this many steps
 
 Sampler = Callable[[Tree, Client, Key], Trajectory]  # (the policy's parameters, client, key)
 
@@ -20,14 +20,14 @@ Sampler = Callable[[Tree, Client, Key], Trajectory]  # (the policy's parameters,
 def sampler(
     environment: Environment | Host, policy: Policy, *, horizon: int, batch: int, restart: bool = False
 ) -> Sampler:
-    """`batch` rows of at most `horizon` steps. restart=True begins a new episode wherever one ends, so that all count."""
+    """`batch` rows of at most `horizon` steps. restart=True starts a new episode where one ends."""
     if environment.agents:
         raise ValueError(
-            f"{environment.agents} clients meet in this world, and this learner acts in a world of its own; "
+            f"{environment.agents} clients share this environment, but this learner needs one environment per client; "
             "use PPO, TRPO, TAC or reinforce"
         )
     if horizon < 1 or batch < 1:
-        raise ValueError(f"a roll-out wants horizon and batch of at least 1, got horizon={horizon}, batch={batch}")
+        raise ValueError(f"a roll-out needs horizon and batch of at least 1, got horizon={horizon}, batch={batch}")
     if isinstance(environment, Host):
         from fedrl.rollouts.host import rollout as on_host
 
@@ -43,7 +43,7 @@ def sampler(
 
 
 def shapes(environment: Environment | Host, policy: Policy, theta: Tree, *, horizon: int, batch: int) -> Trajectory:
-    """The shapes and dtypes that a roll-out with parameters like `theta` will have."""
+    """Shapes and dtypes of a roll-out with parameters like `theta`."""
     one = jax.ShapeDtypeStruct(*element(environment.observations))
     noise = jax.eval_shape(lambda: policy.noise(jax.random.key(0), ()))
     choice = jax.eval_shape(lambda theta, obs, n: policy.sample(policy.prepare(theta), obs, n), theta, one, noise)

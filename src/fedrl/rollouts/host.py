@@ -1,7 +1,7 @@
 """Roll-outs on simulators outside the compiled program: all copies of a client step together, in NumPy.
 
-A process opens a client's simulator once and keeps it; every roll-out begins new episodes, so nothing carries over from one
-to the next and a roll-out repeated elsewhere gives the same bytes.
+A process opens a client's simulator once and keeps it. Every roll-out starts new episodes, so nothing carries over from one
+to the next, and a roll-out repeated elsewhere gives the same bytes.
 """
 
 import warnings
@@ -21,60 +21,67 @@ from fedrl.rollouts.episodes import MOST_STEPS, Sampler, shapes
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy, Trajectory
 
-MOST_OPEN = 256  # simulators one process keeps open; beyond that the one used longest ago is closed
+MOST_OPEN = 256  # simulators that one process keeps open; beyond that, the least recently used is closed
+
+HostActor = Callable[[Tree, Any, Any], tuple[Any, Any]]  # (theta, obs [B], noise [B]) -> choice, action, in NumPy
 
 
 def rollout(environment: Host, policy: Policy, *, horizon: int, batch: int, restart: bool) -> Sampler:
     """The sampler of a host environment; `restart` as in `sampler`."""
-    act = act_of(policy)
+    act = host_actor(policy)
     draws = -(-horizon // policy.hold)
     noise = Compiled(lambda key: policy.noise(keys.of(key, "act"), (draws * batch,)))
     draw_seeds = Compiled(lambda key: jax.random.bits(keys.of(key, "reset"), (horizon + 1, batch, 2)))
 
     def sample(theta: Tree, client: Client, key: Key) -> Trajectory:
         theta = jax.tree.map(np.asarray, theta)
-        env_params, who = jax.tree.map(np.asarray, client.env_params), int(client.id)
-        check_parameters(who, theta)
-        simulator = opened(environment, who, env_params, batch)
+        env_params, client_id = jax.tree.map(np.asarray, client.env_params), int(client.id)
+        check_parameters(client_id, theta)
+        simulator = open_simulator(environment, client_id, env_params, batch)
         acts = jax.tree.map(lambda x: np.asarray(x).reshape(draws, batch, *x.shape[1:]), noise(key))
         seeds = np.asarray(draw_seeds(key)).astype(np.uint64)
         seeds = seeds[..., 0] << np.uint64(32) | seeds[..., 1]
-        room = shapes(environment, policy, theta, horizon=horizon, batch=batch)
-        blank = Trajectory(*(np.zeros((horizon, batch, *x.shape[2:]), x.dtype) for x in room))
-        return _play(
-            environment, simulator, who, lambda obs, n: act(theta, obs, n), acts, policy.hold, seeds, restart, blank
-        )
+        like = shapes(environment, policy, theta, horizon=horizon, batch=batch)
+        zeros = Trajectory(*(np.zeros((horizon, batch, *x.shape[2:]), x.dtype) for x in like))
+
+        def act_at(t: int, obs: np.ndarray) -> tuple[Any, Any]:
+            return act(theta, obs, jax.tree.map(lambda x: x[t // policy.hold], acts))
+
+        trajectory, unfinished = _play(simulator, act_at, seeds, restart, zeros)
+        if unfinished and not restart and not environment.max_episode_steps and horizon == MOST_STEPS:
+            raise EnvironmentFailed(
+                f"client {client_id}: an episode has not ended after {horizon} steps and the environment has no time "
+                "limit; set one, e.g. fedrl.gymnasium(make_env, clients=…, max_episode_steps=1000)"
+            )
+        return trajectory
 
     return sample
 
 
 def _play(
-    environment: Host,
     simulator: Simulator,
-    who: int,
-    act: Callable,
-    acts: Any,
-    hold: int,
+    act: Callable[[int, np.ndarray], tuple[Any, Any]],
     seeds: np.ndarray,
     restart: bool,
     trajectory: Trajectory,
-) -> Trajectory:
-    """Fill `trajectory` [T, B]; returned as [B, T]. Without `restart`, a row that is over is not stepped any more.
+) -> tuple[Trajectory, bool]:
+    """Fill `trajectory` [T, B]; returns it as [B, T], and whether some episode has not ended.
 
-    All rows choose an action at every step, even then: a product of matrices rounds by their sizes.
+    Without `restart`, a row whose episode has ended is not stepped any more. All rows still choose an action at every step:
+    the rounding of a matrix product depends on its size.
     """
     horizon, batch = seeds.shape[0] - 1, seeds.shape[1]
     rows, episode = np.arange(batch), np.zeros(batch, int)
     obs, live = simulator.reset(rows, seeds[0]), rows
     for t in range(horizon):
-        choice, action = act(obs, jax.tree.map(lambda x, t=t: x[t // hold], acts))
+        choice, action = act(t, obs)
         if len(live) == batch:
             after, reward, terminated, truncated = simulator.step(action)
         else:
             after, reward, terminated, truncated = simulator.step(action[live], live)
         over = terminated | truncated
-        came = obs[live], choice[live], reward, True, terminated, truncated & ~terminated, after
-        for name, value in zip(Trajectory._fields, came, strict=True):
+        values = obs[live], choice[live], reward, True, terminated, truncated & ~terminated, after
+        for name, value in zip(Trajectory._fields, values, strict=True):
             getattr(trajectory, name)[t, live] = value
         obs = obs.copy()
         obs[live] = after
@@ -87,16 +94,11 @@ def _play(
             episode[again] += 1
             obs[again] = simulator.reset(again, seeds[episode[again], again])
     trajectory.truncated[-1] |= ~trajectory.terminated[-1]
-    if not restart and not environment.max_episode_steps and horizon == MOST_STEPS and len(live):
-        raise EnvironmentFailed(
-            f"client {who}: an episode has not ended after {horizon} steps and the environment has no time limit; "
-            "give it one, e.g. fedrl.gymnasium(make_env, clients=…, max_episode_steps=1000)"
-        )
-    return Trajectory(*(np.ascontiguousarray(np.swapaxes(x, 0, 1)) for x in trajectory))
+    return Trajectory(*(np.ascontiguousarray(np.swapaxes(x, 0, 1)) for x in trajectory)), len(live) > 0
 
 
-def act_of(policy: Policy) -> Callable:
-    """(theta, obs [B], noise [B]) -> choice, action in NumPy: the policy's own, or the traced one, many at a time."""
+def host_actor(policy: Policy) -> HostActor:
+    """The policy's own function for NumPy, or else its compiled one for a whole batch."""
     if policy.host:
         return policy.host
 
@@ -106,38 +108,44 @@ def act_of(policy: Policy) -> Callable:
         choice = jax.vmap(lambda o, n: policy.sample(acting, o, n))(obs, noise)
         return choice, jax.vmap(policy.action)(choice)
 
-    return lambda theta, obs, noise: jax.tree.map(np.asarray, both(theta, obs, noise))
+    def act(theta: Tree, obs: Any, noise: Any) -> tuple[Any, Any]:
+        choice, action = jax.tree.map(np.asarray, both(theta, obs, noise))
+        return choice, action
+
+    return act
 
 
-_open: OrderedDict[tuple, tuple[Host, bytes, Simulator]] = OrderedDict()
+_open: OrderedDict[tuple[int, int, int, int], tuple[Host, bytes, Simulator]] = OrderedDict()
 
 
-def opened(environment: Host, who: int, env_params: Any, num_envs: int, purpose: int = 0) -> Simulator:
-    """The simulator of client `who` with this world, opened now or kept from before; each purpose has its own."""
-    place = (id(environment.open), who, num_envs, purpose)
+def open_simulator(environment: Host, client_id: int, env_params: Any, num_envs: int, purpose: int = 0) -> Simulator:
+    """The simulator of a client with these parameters, opened now or kept open from before; one per `purpose`."""
+    place = (id(environment.open), client_id, num_envs, purpose)
     stamp = b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(env_params))
     if place in _open and _open[place][1] == stamp and _open[place][0] is environment:
         _open.move_to_end(place)
         return _open[place][2]
     if place in _open:
-        close(who, _open.pop(place)[2])
-    _open[place] = (environment, stamp, environment.open(who, env_params, num_envs))
+        close(client_id, _open.pop(place)[2])
+    _open[place] = (environment, stamp, environment.open(client_id, env_params, num_envs))
     if len(_open) > MOST_OPEN:
-        (_, longest_ago, *_), (_, _, simulator) = _open.popitem(last=False)
-        close(longest_ago, simulator)
+        (_, least_recent, *_), (_, _, simulator) = _open.popitem(last=False)
+        close(least_recent, simulator)
     return _open[place][2]
 
 
 def close_all() -> None:
     """Close every simulator of this process."""
     while _open:
-        (_, who, *_), (_, _, simulator) = _open.popitem()
-        close(who, simulator)
+        (_, client_id, *_), (_, _, simulator) = _open.popitem()
+        close(client_id, simulator)
 
 
-def close(who: int, simulator: Simulator) -> None:
-    """Its work is done, so a simulator that cannot be closed is no reason to lose the run."""
+def close(client_id: int, simulator: Simulator) -> None:
+    """Close a simulator. If that fails, only warn: its work is done, and the run should not be lost."""
     try:
         simulator.close()
     except Exception as error:
-        warnings.warn(f"client {who}: close raised {type(error).__name__}: {error}; fix its close()", stacklevel=2)
+        warnings.warn(
+            f"client {client_id}: close raised {type(error).__name__}: {error}; fix its close()", stacklevel=2
+        )

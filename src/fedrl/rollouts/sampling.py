@@ -1,50 +1,49 @@
-"""How a learner's clients touch the world: each its own, or all of them one."""
+"""The sampler of a learner: each client in an environment of its own, or all clients in a shared one."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
 from fedrl.environments.protocol import Environment, Host
 from fedrl.keys import Key
 from fedrl.rollouts.episodes import sampler
-from fedrl.rollouts.shared import SharedState, meeting
-from fedrl.rollouts.shared_host import host_meeting
-from fedrl.trees import Tree
-from fedrl.types import Client, Policy, Trajectory
+from fedrl.rollouts.shared import SharedState, shared_rollout
+from fedrl.rollouts.shared_host import shared_host_rollout
+from fedrl.types import Client, InitSharedState, ParametersOf, Policy, Sample, SharedSample, Trajectory, no_shared_state
 
 
-class Contact(NamedTuple):
-    """What a `LocalUpdate` and a `Learner` say of it."""
+class Sampling(NamedTuple):
+    """The fields that a `LocalUpdate` and a `Learner` need in order to act."""
 
-    sample: Callable
+    sample: Sample | SharedSample  # `shared_env` says which
     shared_env: bool = False
-    init_shared_state: Callable = lambda env_params, key: ()
+    init_shared_state: InitSharedState = no_shared_state
 
 
-def contact(
+def make_sampler(
     environment: Environment | Host,
     policy: Policy,
-    parameters: Callable[[Tree, Client], Tree],
+    parameters: ParametersOf,
     *,
     horizon: int,
     batch: int,
     restart: bool = False,
-    afresh: bool = False,
-) -> Contact:
-    """`parameters(local, client)` are the policy's. Otherwise as in `sampler`; where clients meet, worlds always go on.
+    new_episodes: bool = False,
+) -> Sampling:
+    """`parameters(local, client)` returns the policy's parameters; the other arguments are those of `sampler`.
 
-    Who always begins `afresh`, with a scene of its own, says so: then simulators need not be kept where they are.
+    A shared environment always continues from one roll-out to the next. Pass new_episodes=True if every roll-out starts
+    from a new shared state; simulators outside the compiled program are then not kept where they are.
     """
     if not environment.agents:
         act = sampler(environment, policy, horizon=horizon, batch=batch, restart=restart)
-        return Contact(lambda local, client, key: act(parameters(local, client), client, key))
+        return Sampling(lambda local, client, key: act(parameters(local, client), client, key))
     if isinstance(environment, Host):
-        meet = host_meeting(environment, policy, horizon=horizon, batch=batch, goes_on=not afresh)
+        shared = shared_host_rollout(environment, policy, horizon=horizon, batch=batch, continues=not new_episodes)
     else:
-        meet = meeting(environment, policy, horizon=horizon, batch=batch)
+        shared = shared_rollout(environment, policy, horizon=horizon, batch=batch)
 
-    def sample(local: Tree, clients: Client, shared_state: SharedState, key: Key) -> tuple[Trajectory, SharedState]:
-        return meet.act(jax.vmap(parameters)(local, clients), clients, shared_state, key)
+    def sample(local: Any, clients: Client, shared_state: SharedState, key: Key) -> tuple[Trajectory, SharedState]:
+        return shared.sample(jax.vmap(parameters)(local, clients), clients, shared_state, key)
 
-    return Contact(sample, True, meet.begin)
+    return Sampling(sample, True, shared.init)

@@ -1,6 +1,7 @@
-"""Roll-outs in a world where several clients meet: all act at once, and it goes on where the last roll-out left it.
+"""Roll-outs in an environment that several clients share: all act at once, and it continues where the last roll-out ended.
 
-The world between two roll-outs is the *scene*; an epoch may span several, and a new one begins where it ends.
+The *shared state* is the state of that environment between two roll-outs. An episode may span several roll-outs; where it
+ends, a new one starts.
 """
 
 from collections.abc import Callable
@@ -13,45 +14,44 @@ from jax import Array
 from fedrl import keys, trees
 from fedrl.environments.protocol import Environment
 from fedrl.keys import Key
-from fedrl.rollouts.traced import drawn
+from fedrl.rollouts.traced import draw_noise
 from fedrl.trees import Tree
 from fedrl.types import Client, Policy, Trajectory
 
-SharedState = Any  # states of the world, [copies, ...]
+SharedState = Any  # states of the environment, [copies, ...]
 
 
-class Meeting(NamedTuple):
-    begin: Callable[[Tree, Key], SharedState]  # (world, key)
-    act: Callable[
-        [Tree, Client, SharedState, Key], tuple[Trajectory, SharedState]
-    ]  # (stack of the policy's parameters, ...)
+class SharedRollout(NamedTuple):
+    init: Callable[[Tree, Key], SharedState]  # (env_params, key)
+    sample: Callable[[Tree, Client, SharedState, Key], tuple[Trajectory, SharedState]]
+    #        (stack of the policy's parameters, stack of clients, shared state, key)
 
 
-def meeting(environment: Environment, policy: Policy, *, horizon: int, batch: int) -> Meeting:
-    """`batch` copies of the world, `horizon` steps a roll-out. What is seen is a stack of Trajectories, one a client.
+def shared_rollout(environment: Environment, policy: Policy, *, horizon: int, batch: int) -> SharedRollout:
+    """`batch` copies of the environment, `horizon` steps per roll-out; returns a stack of Trajectories, one per client.
 
-    All clients are in the world of the first. Whether a world ends is told to all of them; the last step of a roll-out
-    counts as cut, though the world goes on.
+    The environment has the parameters of the first client. All clients see an episode end at the same step. The last step
+    of a roll-out counts as truncated, though the episode continues.
     """
 
-    def begin(env_params: Tree, key: Key) -> SharedState:
-        place = environment.prepare(env_params)
+    def init(env_params: Tree, key: Key) -> SharedState:
+        prepared = environment.prepare(env_params)
         noise = environment.noise(keys.of(key, "reset"), (batch,))
-        return jax.vmap(lambda n: environment.reset(place, n))(noise)
+        return jax.vmap(lambda n: environment.reset(prepared, n))(noise)
 
-    def act(theta: Tree, clients: Client, shared_state: SharedState, key: Key) -> tuple[Trajectory, SharedState]:
-        place, acting = environment.prepare(_first(clients.env_params)), jax.vmap(policy.prepare)(theta)
-        moves, again = (drawn(environment.noise, keys.of(key, word), horizon, batch) for word in ("move", "again"))
+    def sample(theta: Tree, clients: Client, shared_state: SharedState, key: Key) -> tuple[Trajectory, SharedState]:
+        prepared, acting = environment.prepare(_first(clients.env_params)), jax.vmap(policy.prepare)(theta)
+        moves, again = (draw_noise(environment.noise, keys.of(key, word), horizon, batch) for word in ("move", "again"))
 
-        def draw_noise(client_id: Array) -> Any:
-            return drawn(policy.noise, keys.of(key, "act", client_id), horizon, batch, policy.hold)
+        def noise_of(client_id: Array) -> Any:
+            return draw_noise(policy.noise, keys.of(key, "act", client_id), horizon, batch, policy.hold)
 
-        acts = jax.vmap(draw_noise, out_axes=2)(clients.id)  # [T, B, m]
+        acts = jax.vmap(noise_of, out_axes=2)(clients.id)  # [T, B, m]
 
         def step(state: Any, last: Array, move: Any, new: Any, noise: Any) -> tuple[Any, Trajectory]:
-            obs = environment.observe(place, state)
+            obs = environment.observe(prepared, state)
             choice = jax.vmap(policy.sample)(acting, obs, noise)
-            after = environment.step(place, state, jax.vmap(policy.action)(choice), move)
+            after = environment.step(prepared, state, jax.vmap(policy.action)(choice), move)
             over = after.terminated | after.truncated
             terminated, truncated = (
                 jnp.broadcast_to(x, after.reward.shape)
@@ -64,9 +64,9 @@ def meeting(environment: Environment, policy: Policy, *, horizon: int, batch: in
                 alive=jnp.ones_like(terminated),
                 terminated=terminated,
                 truncated=truncated,
-                after=environment.observe(place, after.state),
+                after=environment.observe(prepared, after.state),
             )
-            return trees.where(over, environment.reset(place, new), after.state), trajectory
+            return trees.where(over, environment.reset(prepared, new), after.state), trajectory
 
         def scan_step(shared_state: SharedState, now: tuple[Array, Any, Any, Any]) -> tuple[SharedState, Trajectory]:
             last, *noise = now
@@ -74,11 +74,10 @@ def meeting(environment: Environment, policy: Policy, *, horizon: int, batch: in
 
         last = jnp.arange(horizon) == horizon - 1
         shared_state, trajectory = jax.lax.scan(scan_step, shared_state, (last, moves, again, acts))
-        return jax.tree.map(
-            lambda x: jnp.moveaxis(x, 2, 0).swapaxes(1, 2), trajectory
-        ), shared_state  # [T, B, m] -> [m, B, T]
+        # [T, B, m] -> [m, B, T]
+        return jax.tree.map(lambda x: jnp.moveaxis(x, 2, 0).swapaxes(1, 2), trajectory), shared_state
 
-    return Meeting(begin, act)
+    return SharedRollout(init, sample)
 
 
 def _first(env_params: Tree) -> Tree:

@@ -14,8 +14,8 @@ from fedrl.trees import Tree
 from fedrl.types import Policy, Trajectory
 
 
-def drawn(noise: Callable, key: Key, horizon: int, batch: int, hold: int = 1) -> Any:
-    """Noise [T, B, ...], each draw held for so many steps."""
+def draw_noise(noise: Callable[[Key, tuple[int, ...]], Any], key: Key, horizon: int, batch: int, hold: int = 1) -> Any:
+    """Noise [T, B, ...], each draw held for `hold` steps."""
     count = -(-horizon // hold)
     flat = noise(key, (count * batch,))  # drawn flat: compiled and computed faster
     stack = jax.tree.map(lambda x: x.reshape(count, batch, *x.shape[1:]), flat)
@@ -34,18 +34,18 @@ def rollout(
     restart: bool = False,
 ) -> Trajectory:
     """`batch` rows of at most `horizon` steps: one episode each, or with `restart` one after another."""
-    place, acting = environment.prepare(env_params), policy.prepare(theta)
+    prepared, acting = environment.prepare(env_params), policy.prepare(theta)
     first = environment.noise(keys.of(key, "reset"), (batch,))
 
-    moves, again = (drawn(environment.noise, keys.of(key, word), horizon, batch) for word in ("move", "again"))
-    acts = drawn(policy.noise, keys.of(key, "act"), horizon, batch, policy.hold)
+    moves, again = (draw_noise(environment.noise, keys.of(key, word), horizon, batch) for word in ("move", "again"))
+    acts = draw_noise(policy.noise, keys.of(key, "act"), horizon, batch, policy.hold)
 
     def step(
         state: Any, alive: Array, last: Array, move: Any, act: Any, new: Any
     ) -> tuple[tuple[Any, Array], Trajectory]:
-        obs = environment.observe(place, state)
+        obs = environment.observe(prepared, state)
         choice = policy.sample(acting, obs, act)
-        after = environment.step(place, state, policy.action(choice), move)
+        after = environment.step(prepared, state, policy.action(choice), move)
         over = after.terminated | after.truncated
         trajectory = Trajectory(
             obs=obs,
@@ -54,10 +54,10 @@ def rollout(
             alive=alive,
             terminated=after.terminated,
             truncated=(after.truncated | last) & ~after.terminated,
-            after=environment.observe(place, after.state),
+            after=environment.observe(prepared, after.state),
         )
         if restart:
-            return (trees.where(over, environment.reset(place, new), after.state), alive), trajectory
+            return (trees.where(over, environment.reset(prepared, new), after.state), alive), trajectory
         return (after.state, alive & ~over), trajectory
 
     def scan_step(
@@ -66,7 +66,8 @@ def rollout(
         last, *noise = inputs
         return jax.vmap(lambda state, alive, *now: step(state, alive, last, *now))(*carry, *noise)
 
-    start = jax.vmap(lambda n: environment.reset(place, n))(first)
+    start = jax.vmap(lambda n: environment.reset(prepared, n))(first)
     last = jnp.arange(horizon) == horizon - 1
     _, trajectory = jax.lax.scan(scan_step, (start, jnp.ones((batch,), bool)), (last, moves, acts, again))
-    return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), trajectory)
+    swapped: Trajectory = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), trajectory)
+    return swapped

@@ -235,11 +235,14 @@ def test_the_spaces_are_gymnasiums():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: cart_pole.evenly(3, "length", 0.1, 0.2), "no 'length'; choose one of gravity, .*half_length"),
+        (
+            lambda: cart_pole.evenly(3, "length", 0.1, 0.2),
+            "no parameter 'length'; choose one of gravity, .*half_length",
+        ),
         (lambda: cart_pole.evenly(0, "start", 0.1, 0.2), "at least one client, got clients=0"),
         (lambda: cart_pole.environment(gamma=1.5), "got 1.5 and 500"),
         (lambda: cart_pole.environment(max_episode_steps=0), "got 0.99 and 0"),
-        (lambda: cart_pole.perturbed_starts(0.05, 0.06), "want 0 <= spread <= nominal=0.05, got 0.06"),
+        (lambda: cart_pole.perturbed_starts(0.05, 0.06), "expected 0 <= spread <= nominal=0.05, got 0.06"),
     ],
 )
 def test_errors_say_what_was_wanted(call, message):

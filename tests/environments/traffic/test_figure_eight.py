@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from support.sumo_figure_eight import CONTROLLERS, STEPS, Controller, ReplayState, recorded, wanted
+from support.sumo_figure_eight import CONTROLLERS, STEPS, Controller, RecordedEpoch, actions_at_rest, recorded
 
 from fedrl import keys
 from fedrl.environments.traffic import figure_eight
@@ -15,7 +15,7 @@ from fedrl.environments.traffic.car_following import HALF, ROUND, place_of
 from fedrl.environments.traffic.figure_eight_rules import Traffic, collided
 
 SEEDS = (0, 1, 2)
-POSITION, SPEED, NUMBERS = (ReplayState._fields.index(field) for field in ("position", "speed", "numbers"))
+POSITION, SPEED, NUMBERS = (RecordedEpoch._fields.index(field) for field in ("position", "speed", "numbers"))
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def means(sumo):
     """Mean speeds of whole epochs by controller: ours, running freely with SUMO's noise, and SUMO's. [seeds] each."""
     noise = {name: [epoch.numbers for epoch in epochs] for name, epochs in sumo.items()}
     names = [name for name, controller in CONTROLLERS.items() if controller]
-    runs = [(CONTROLLERS[name], wanted(CONTROLLERS[name], seed)) for name in names for seed in SEEDS]
+    runs = [(CONTROLLERS[name], actions_at_rest(CONTROLLERS[name], seed)) for name in names for seed in SEEDS]
     controllers, want = Controller(*jnp.asarray([c for c, _ in runs], float).T), jnp.asarray([w for _, w in runs])
     ours, crash = driven(controllers, want, jnp.asarray([x[:, ::2] for name in names for x in noise[name]]))
     alone, crash_alone = undriven(jnp.asarray(noise["humans"]))
@@ -225,7 +225,7 @@ def test_our_vehicles_collide_when_sumos_do():
     before = len(epoch.speed) - 1
     assert 100 < before < STEPS
     noise = np.concatenate([epoch.numbers[:, ::2], np.zeros((2, 7))])
-    want = wanted(controller, 10)[: len(noise)]
+    want = actions_at_rest(controller, 10)[: len(noise)]
     found = driven(Controller(*jnp.asarray([controller], float).T), jnp.asarray([want]), jnp.asarray([noise]))
     speeds, crash = (np.asarray(x)[0] for x in found)
     assert abs(np.argmax(crash) - before) <= 1
@@ -297,5 +297,5 @@ def test_any_vehicles_may_learn():
 
 @pytest.mark.parametrize("learning", [(), (1, 1), (3, 1), (1, 14), (-1,)])
 def test_a_fleet_that_does_not_exist_is_refused(learning):
-    with pytest.raises(ValueError, match="`learning` names vehicles from 0 to 13"):
+    with pytest.raises(ValueError, match="`learning` must list at least one vehicle from 0 to 13"):
         figure_eight.environment(learning=learning)

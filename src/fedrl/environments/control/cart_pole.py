@@ -1,7 +1,7 @@
-"""Gymnasium's CartPole-v1 as pure functions of a world, so that clients with different carts, poles and starts are a stack.
+"""Gymnasium's CartPole-v1 as pure functions of its parameters, so that clients with different carts and poles are a stack.
 
 Same equations in the same order (Euler, 0.02 s). Gymnasium keeps its state in float64 and shows it in float32; here
-everything has the world's precision. With 64 bits enabled a step agrees to 1e-12, in float32 to 1e-6. The pole being
+everything has the parameters' precision. With 64 bits enabled a step agrees to 1e-12, in float32 to 1e-6. The pole being
 unstable, differences grow: the same list of actions parts from Gymnasium by 1e-2 after some 200 steps in float32, and
 after some 450 in float64.
 """
@@ -26,7 +26,7 @@ MAX_ANGLE = 12 * 2 * math.pi / 360
 
 
 class CartPole(NamedTuple):
-    """One world, or with a leading axis on every field a stack of worlds."""
+    """Parameters of one environment, or with a leading axis on every field those of many."""
 
     gravity: Array
     cart_mass: Array
@@ -34,7 +34,7 @@ class CartPole(NamedTuple):
     half_length: Array  # of the pole
     force: Array  # of a push, to either side
     start: Array  # half-width of the uniform range all four numbers start in
-    horizon: Array  # int32: steps after which an episode is cut
+    horizon: Array  # int32: steps after which an episode is truncated
 
 
 class State(NamedTuple):
@@ -44,14 +44,16 @@ class State(NamedTuple):
 
 @checked
 def environment(gamma: float = 0.99, max_episode_steps: int = 500) -> Environment:
-    """Reward 1 a step, the last one included. An episode is cut at its world's `horizon`, at `max_episode_steps` in any case.
+    """Reward 1 per step, the last one included. An episode is truncated after `horizon` steps of its parameters, and at
+    `max_episode_steps` in any case.
 
-    As in Gymnasium a step may be both `terminated` and `truncated`, when the pole falls in the very last one. Only `reset` reads
-    its noise.
+    As in Gymnasium a step may be both `terminated` and `truncated`, if the pole falls in the very last one. Only `reset`
+    uses its noise.
     """
     if not 0.0 < gamma <= 1.0 or max_episode_steps < 1:
         raise ValueError(
-            f"cart-pole wants 0 < gamma <= 1 and limit >= 1, got {gamma} and {max_episode_steps}; try 0.99 and 500"
+            f"cart-pole needs 0 < gamma <= 1 and max_episode_steps >= 1, got {gamma} and {max_episode_steps}; "
+            "try 0.99 and 500"
         )
 
     def reset(env_params: CartPole, noise: Array) -> State:
@@ -105,25 +107,27 @@ def params(
     start: float | Array = 0.05,
     horizon: int | Array = 500,
 ) -> CartPole:
-    """Gymnasium's world but for what is given; arrays with a client axis make the whole a stack."""
+    """Gymnasium's parameters except for the arguments; arrays with a client axis make the result a stack."""
     numbers = [jnp.asarray(x, float) for x in (gravity, cart_mass, pole_mass, half_length, force, start)]
     return CartPole(*jnp.broadcast_arrays(*numbers, jnp.asarray(horizon, jnp.int32)))
 
 
-_USUAL = {name: parameter.default for name, parameter in inspect.signature(params).parameters.items()}
+_DEFAULTS = {name: parameter.default for name, parameter in inspect.signature(params).parameters.items()}
 
 
 @checked_only
 def evenly(clients: int, field: str, low: float, high: float) -> CartPole:
-    """A stack of worlds that differ in one field, evenly spaced from `low` to `high`, both included."""
+    """A stack of parameters that differ in one field, evenly spaced from `low` to `high`, both included."""
     if field not in CartPole._fields:
-        raise ValueError(f"a cart-pole world has no {field!r}; choose one of {', '.join(CartPole._fields)}")
+        raise ValueError(f"a cart-pole has no parameter {field!r}; choose one of {', '.join(CartPole._fields)}")
     if clients < 1:
-        raise ValueError(f"a federation wants at least one client, got clients={clients}; try 8")
+        raise ValueError(f"a federation needs at least one client, got clients={clients}; try 8")
     least = {"gravity": -math.inf, "start": 0.0}.get(field, 1e-6)
     if not all(math.isfinite(x) and x >= least for x in (low, high)):
         kind = {"gravity": "finite", "start": "finite and not negative"}.get(field, "finite and positive")
-        raise ValueError(f"{field} of a cart-pole must be {kind}, got {low} to {high}; CartPole-v1 has {_USUAL[field]}")
+        raise ValueError(
+            f"{field} of a cart-pole must be {kind}, got {low} to {high}; CartPole-v1 has {_DEFAULTS[field]}"
+        )
     values = np.linspace(low, high, clients)
     return params(**{field: jnp.asarray(np.rint(values) if field == "horizon" else values, float)})
 
@@ -136,12 +140,12 @@ def start_ranges(clients: int, low: float, high: float) -> CartPole:
 
 @checked_only
 def perturbed_starts(nominal: float = 0.05, spread: float = 0.005) -> Callable[[keys.Key, int | Array], CartPole]:
-    """Half-widths drawn uniformly from nominal ± spread, as in the published code of Wang et al. 2024."""
+    """Half-widths drawn uniformly from nominal ± spread, as in the published code of `wang2024`."""
     if not 0.0 <= spread <= nominal:
-        raise ValueError(f"a half-width may not turn negative: want 0 <= spread <= nominal={nominal}, got {spread}")
+        raise ValueError(f"a half-width must not be negative: expected 0 <= spread <= nominal={nominal}, got {spread}")
 
-    def drawn(key: keys.Key, client_id: int | Array) -> CartPole:
+    def draw(key: keys.Key, client_id: int | Array) -> CartPole:
         own = keys.of(key, "start", client_id)
         return params(start=jax.random.uniform(own, minval=nominal - spread, maxval=nominal + spread))
 
-    return drawn
+    return draw

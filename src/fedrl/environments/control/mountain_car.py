@@ -1,7 +1,7 @@
-"""Gymnasium's MountainCarContinuous-v0 as pure functions of a world; Mountain Cars of paper 004 §5.1 shift the action.
+"""Gymnasium's MountainCarContinuous-v0 as pure functions of its parameters; Mountain Cars (`xie2025` §5.1) shift the action.
 
 Same equations in the same order. Gymnasium rounds its state to float32 after every step and takes the cosine in float64;
-here everything has the world's precision. With 64 bits enabled a step rounds to the very state Gymnasium returns, and
+here everything has the parameters' precision. With 64 bits enabled a step rounds to the very state Gymnasium returns, and
 the rewards agree to 1e-12; in float32 a step agrees to 2e-7 in position, 1e-8 in velocity.
 """
 
@@ -24,7 +24,7 @@ SHIFTS = {  # the ends of the interval of theta_n, by convention and level
 
 
 class MountainCar(NamedTuple):
-    """One world, or with a leading axis on every field a stack of worlds."""
+    """Parameters of one environment, or with a leading axis on every field those of many."""
 
     power: Array
     goal_position: Array
@@ -32,7 +32,7 @@ class MountainCar(NamedTuple):
     start_low: Array
     start_high: Array  # the start is uniform between the two, at rest
     shift: Array  # theta_n, added to the action in all states
-    horizon: Array  # int32: steps after which an episode is cut
+    horizon: Array  # int32: steps after which an episode is truncated
 
 
 class State(NamedTuple):
@@ -42,18 +42,20 @@ class State(NamedTuple):
 
 @checked
 def environment(gamma: float = 0.99, max_episode_steps: int = 999, *, cost: str = "policy") -> Environment:
-    """Each step costs 0.1 a^2, the goal pays 100. An episode is cut at its world's `horizon`, at `max_episode_steps` in any case.
+    """Each step costs 0.1 a^2, the goal pays 100. An episode is truncated after `horizon` steps of its parameters, and at
+    `max_episode_steps` in any case.
 
-    The engine is given the shifted action, clipped to [-1, 1]. The cost is never clipped, as in Gymnasium: it is of the
-    policy's action, or with `cost="shifted"` of the shifted one, as in the published code of paper 004. As in Gymnasium
-    a step may be both `terminated` and `truncated`. Only `reset` reads its noise.
+    The engine gets the shifted action, clipped to [-1, 1]. As in Gymnasium the cost is never clipped: it is that of the
+    policy's action, or with `cost="shifted"` that of the shifted one, as in the published code of `xie2025`. As in
+    Gymnasium a step may be both `terminated` and `truncated`. Only `reset` uses its noise.
     """
     if not 0.0 < gamma <= 1.0 or max_episode_steps < 1:
         raise ValueError(
-            f"mountain car wants 0 < gamma <= 1 and limit >= 1, got {gamma} and {max_episode_steps}; try 0.99 and 999"
+            f"mountain car needs 0 < gamma <= 1 and max_episode_steps >= 1, got {gamma} and {max_episode_steps}; "
+            "try 0.99 and 999"
         )
     if cost not in ("policy", "shifted"):
-        raise ValueError(f'cost is of the action of the "policy" or of the "shifted" one, got {cost!r}')
+        raise ValueError(f'cost must be "policy" or "shifted", the action that is paid for, got {cost!r}')
 
     def reset(env_params: MountainCar, noise: Array) -> State:
         position = env_params.start_low + (env_params.start_high - env_params.start_low) * noise
@@ -101,7 +103,7 @@ def params(
     shift: float | Array = 0.0,
     horizon: int | Array = 999,
 ) -> MountainCar:
-    """Gymnasium's world but for what is given; arrays with a client axis make the whole a stack."""
+    """Gymnasium's parameters except for the arguments; arrays with a client axis make the result a stack."""
     numbers = [jnp.asarray(x, float) for x in (power, goal_position, goal_velocity, start_low, start_high, shift)]
     return MountainCar(*jnp.broadcast_arrays(*numbers, jnp.asarray(horizon, jnp.int32)))
 
@@ -112,17 +114,17 @@ def shifts(
     clients: int = 60,
     convention: str = "paper",
 ) -> MountainCar:
-    """Mountain Cars, 004 §5.1: theta_n evenly spaced over an interval, by default n = 1..clients (medium: -1.5 + n/20).
+    """Mountain Cars, `xie2025` §5.1: theta_n evenly spaced in an interval, by default n = 1..clients (medium: -1.5 + n/20).
 
     The published code counts from 0 and its high level goes from -2 towards 3 (with 60 clients up to 2.92).
     """
     if convention not in SHIFTS or level not in SHIFTS[convention]:
         raise ValueError(
-            f"Mountain Cars of level {level!r}, convention {convention!r} are not known; choose a level of "
+            f"Mountain Cars of level {level!r}, convention {convention!r} are unknown; choose a level of "
             f"{', '.join(SHIFTS['paper'])} and a convention of {', '.join(SHIFTS)}"
         )
     if clients < 1:
-        raise ValueError(f"a federation wants at least one client, got clients={clients}; the paper has 60")
+        raise ValueError(f"a federation needs at least one client, got clients={clients}; the paper has 60")
     low, high = SHIFTS[convention][level]
     n = np.arange(clients) + (1 if convention == "paper" else 0)
     return params(shift=jnp.asarray(low + n * (high - low) / clients, float))

@@ -1,7 +1,7 @@
-"""HalfCheetah, Walker2d and Hopper as Gymnasium v5 defines them, and the compiled MuJoCo model of a client's world.
+"""HalfCheetah, Walker2d and Hopper as Gymnasium v5 defines them, and the compiled MuJoCo model of a client.
 
-Worlds are held in the compiled program's precision, where 0.04 is 0.03999999910593033. A number is therefore read as the
-shortest decimal that names it, so that a default leaves Gymnasium's model as it is, to the bit.
+Parameters have the compiled program's precision, in which 0.04 is 0.03999999910593033. A number is therefore read as the
+shortest decimal that denotes it, so that a default leaves Gymnasium's model unchanged to the bit.
 """
 
 import warnings
@@ -21,14 +21,14 @@ Number = Array | np.ndarray | float
 LEG_RADIUS = 0.04  # Hopper's, in Gymnasium's model
 
 
-class World(NamedTuple):
-    """One world, or with a leading axis on every field a stack of worlds."""
+class MujocoParams(NamedTuple):
+    """Parameters of one environment, or with a leading axis on every field those of many."""
 
     noise: Number  # scale of the noise in the initial positions and velocities
     mass: Number  # factor on the masses and inertias of all bodies
     gravity: Number  # factor on gravity
     friction: Number  # factor on the friction of all geoms, the floor included
-    leg_radius: Number  # Hopper's; mass and inertia of the leg follow from it. Leave it 0.04 elsewhere
+    leg_radius: Number  # Hopper's; mass and inertia of the leg follow from it. Keep it at 0.04 elsewhere
 
 
 class Task(NamedTuple):
@@ -37,20 +37,22 @@ class Task(NamedTuple):
     frame_skip: int
     control_cost: float
     healthy_reward: float
-    healthy: Callable  # (qpos, qvel) -> [B]; an episode is over when it does not hold
+    healthy: Callable[[np.ndarray, np.ndarray], np.ndarray]  # (qpos, qvel) -> [B]; False ends the episode
     speed_shown: float | None  # velocities are clipped to ± this in observations
-    velocity_noise: Callable  # (generator, scale, size) -> initial velocities
+    velocity_noise: Callable[[np.random.Generator, float, int], np.ndarray]  # (generator, scale, size) -> velocities
     noise: float
-    leg: str | None = None  # the geom whose radius a world may set
+    leg: str | None = None  # the geom whose radius `leg_radius` sets
 
 
 def _hopper_healthy(qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
     inside = (np.abs(qpos[:, 2:]) < 100.0).all(axis=1) & (np.abs(qvel) < 100.0).all(axis=1)
-    return inside & (qpos[:, 1] > 0.7) & (np.abs(qpos[:, 2]) < 0.2)
+    healthy: np.ndarray = inside & (qpos[:, 1] > 0.7) & (np.abs(qpos[:, 2]) < 0.2)
+    return healthy
 
 
 def _walker_healthy(qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
-    return (qpos[:, 1] > 0.8) & (qpos[:, 1] < 2.0) & (np.abs(qpos[:, 2]) < 1.0)
+    healthy: np.ndarray = (qpos[:, 1] > 0.8) & (qpos[:, 1] < 2.0) & (np.abs(qpos[:, 2]) < 1.0)
+    return healthy
 
 
 def _always(qpos: np.ndarray, qvel: np.ndarray) -> np.ndarray:
@@ -78,34 +80,34 @@ def params(
     gravity: ArrayLike = 1.0,
     friction: ArrayLike = 1.0,
     leg_radius: ArrayLike = LEG_RADIUS,
-) -> World:
-    """Gymnasium's world but for what is given; arrays with a client axis make the whole a stack."""
-    given = (task.noise if noise is None else noise, mass, gravity, friction, leg_radius)
-    return World(*jnp.broadcast_arrays(*(jnp.asarray(x, float) for x in given)))
+) -> MujocoParams:
+    """Gymnasium's parameters except for the arguments; arrays with a client axis make the result a stack."""
+    values = (task.noise if noise is None else noise, mass, gravity, friction, leg_radius)
+    return MujocoParams(*jnp.broadcast_arrays(*(jnp.asarray(x, float) for x in values)))
 
 
-def numbers(task: Task, client_id: int, env_params: World) -> World:
-    """The fields of one client's world as Python floats, checked."""
-    read = World(*(float(str(np.asarray(x)[()])) for x in env_params))
+def validate(task: Task, client_id: int, env_params: MujocoParams) -> MujocoParams:
+    """One client's parameters as Python floats; `EnvironmentFailed` if MuJoCo cannot use them."""
+    read = MujocoParams(*(float(str(np.asarray(x)[()])) for x in env_params))
     wrong = [
         f"{name}={value}"
-        for name, value in zip(World._fields, read, strict=True)
+        for name, value in zip(MujocoParams._fields, read, strict=True)
         if not np.isfinite(value) or value < 0.0 or (name in ("mass", "leg_radius") and value == 0.0)
     ]
     if wrong:
         raise EnvironmentFailed(
-            f"client {client_id}: a {task.name} world with {', '.join(wrong)}; wanted finite numbers, mass and "
-            "leg_radius above 0, the others not below"
+            f"client {client_id}: {task.name} with {', '.join(wrong)}; expected finite numbers, mass and leg_radius "
+            "above 0, the others at least 0"
         )
     if task.leg is None and read.leg_radius != LEG_RADIUS:
         raise EnvironmentFailed(
-            f"client {client_id}: leg_radius={read.leg_radius}, but {task.name} has no leg radius; leave {LEG_RADIUS}"
+            f"client {client_id}: leg_radius={read.leg_radius}, but {task.name} has no leg radius; keep it at {LEG_RADIUS}"
         )
     return read
 
 
-def compiled(task: Task, env_params: World) -> mujoco.MjModel:
-    """Gymnasium's model with the world's `numbers`. The leg is changed before compiling, so its inertia follows."""
+def compile_model(task: Task, env_params: MujocoParams) -> mujoco.MjModel:
+    """Gymnasium's model with validated parameters. The leg is changed before compiling, so its inertia follows."""
     with warnings.catch_warnings():  # Gymnasium's half_cheetah.xml has an attribute that MuJoCo 4 calls deprecated
         warnings.filterwarnings("ignore", message="compiler attribute 'settotalmass'")
         spec = mujoco.MjSpec.from_file(str(files("gymnasium") / "envs" / "mujoco" / "assets" / task.xml))

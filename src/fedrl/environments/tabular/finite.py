@@ -1,6 +1,6 @@
-"""Finite Markov decision processes as arrays: the tabular world of papers 000 and 003.
+"""Finite Markov decision processes as arrays: the tabular environments of `wang2024` and `labbi2025`.
 
-A world is an `MDP`; heterogeneous clients are a stack of them. Rewards, kernels and start distributions may all differ.
+The parameters are an `MDP`; heterogeneous clients are a stack of them, whose rewards, kernels and starts may all differ.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from fedrl.environments.protocol import Discrete, Environment, Host, Step
 
 
 class MDP(NamedTuple):
-    """One world, or with a leading axis on every field a stack of worlds."""
+    """Parameters of one environment, or with a leading axis on every field those of many."""
 
     kernel: Array  # [S, A, S] P(s' | s, a)
     reward: Array  # [S, A]    r(s, a)
@@ -30,7 +30,7 @@ class _Prepared(NamedTuple):
 
 @checked
 def environment(states: int, actions: int, gamma: float) -> Environment:
-    """The environment whose worlds are `MDP`s with these sizes. It never terminates: discounting ends an episode."""
+    """The environment of `MDP`s of these sizes. It never terminates: discounting ends an episode."""
     if not 0.0 < gamma < 1.0:
         raise ValueError(f"gamma must lie strictly between 0 and 1, got {gamma}; a discounted task needs e.g. 0.9")
     at_least(1, states=states, actions=actions)
@@ -64,24 +64,24 @@ def draw(cumulative: Array, u: Array) -> Array:
 
 
 def average(env_params: MDP, weight: Array | None = None) -> MDP:
-    """The imaginary MDP of Jin et al. 2022 and Xie & Song 2025 §2.3: the q-weighted mean of every array."""
+    """The imaginary MDP of Jin et al. 2022 and `xie2025` §2.3: the q-weighted mean of every array."""
     if weight is None:
-        return jax.tree.map(lambda x: jnp.mean(x, axis=0), env_params)
-    return jax.tree.map(lambda x: jnp.tensordot(weight.astype(x.dtype), x, axes=1), env_params)
+        return MDP(*(jnp.mean(x, axis=0) for x in env_params))
+    return MDP(*(jnp.tensordot(weight.astype(x.dtype), x, axes=1) for x in env_params))
 
 
 def as_stack(env_params: Any) -> MDP:
-    """The MDPs of a federation as arrays: those of an `MDP` may be lists, and the clients' MDPs may come one by one."""
+    """The MDPs of a federation as a stack of arrays, from an `MDP` of arrays or lists or from a list of one per client."""
     if not isinstance(env_params, MDP):
         each = [_as_arrays(mdp) for mdp in env_params]
         shapes = {tuple(x.shape for x in mdp) for mdp in each}
         if len(shapes) > 1:
-            raise ValueError(f"the clients' MDPs differ in size: {sorted(shapes)}; one policy wants the same S and A")
+            raise ValueError(f"the clients' MDPs differ in size: {sorted(shapes)}; one policy needs the same S and A")
         env_params = jax.tree.map(lambda *rows: np.stack(rows), *each)
     stack = _as_arrays(env_params)
     if stack.kernel.ndim == 3:
         raise ValueError(
-            f"one MDP, with a kernel of shape {stack.kernel.shape}, where one for each client is wanted; "
+            f"got one MDP, with a kernel of shape {stack.kernel.shape}, expected one per client; "
             "write env_params=[mdp, other_mdp], or [mdp] * 3 for three equal clients"
         )
     return stack
@@ -99,28 +99,28 @@ def as_numbers(name: str, values: Any) -> Any:
         return np.asarray(values, np.float32)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            f"{name} wants an array of numbers, got what is none ({error}); give every row the same length"
+            f"{name} must be an array of numbers, but conversion failed ({error}); give every row the same length"
         ) from error
 
 
 def check_sizes(environment: Environment | Host, env_params: Any) -> None:
-    """Refuse worlds (an `MDP` of arrays, or of their shapes) that are not of the environment's size."""
+    """Refuse an `MDP` (of arrays, or of their shapes) that does not have the environment's sizes."""
     if not (isinstance(environment.observations, Discrete) and isinstance(environment.actions, Discrete)):
         return
-    wanted, came = (environment.observations.n, environment.actions.n), tuple(env_params.reward.shape[-2:])
-    if wanted != came:
+    expected, got = (environment.observations.n, environment.actions.n), tuple(env_params.reward.shape[-2:])
+    if expected != got:
         raise ValueError(
-            f"the environment has {wanted[0]} states and {wanted[1]} actions, the MDPs have {came}; "
-            f"write finite.environment(states={came[0]}, actions={came[-1]}, gamma=…)"
+            f"the environment has {expected[0]} states and {expected[1]} actions, the MDPs have {got}; "
+            f"write finite.environment(states={got[0]}, actions={got[-1]}, gamma=…)"
         )
 
 
 def check(env_params: MDP) -> MDP:
-    """`env_params` (one MDP or a stack) as it came, or a `ValueError` that says which row is not a distribution."""
+    """`env_params` (one MDP or a stack) unchanged, or a `ValueError` that names the row that is not a distribution."""
     kernel, reward, start = (np.asarray(x) for x in env_params)
     if reward.shape != kernel.shape[:-1] or start.shape != kernel.shape[:-3] + kernel.shape[-1:]:
         raise ValueError(
-            f"an MDP wants kernel [.., S, A, S], reward [.., S, A], start [.., S]; got {kernel.shape}, {reward.shape}, "
+            f"an MDP needs kernel [.., S, A, S], reward [.., S, A], start [.., S]; got {kernel.shape}, {reward.shape}, "
             f"{start.shape}; give every array the same leading client axis"
         )
     for name, rows in (("kernel", kernel), ("start", start)):
@@ -134,5 +134,5 @@ def check(env_params: MDP) -> MDP:
             )
     if not np.isfinite(reward).all():
         row = tuple(int(i) for i in np.argwhere(~np.isfinite(reward))[0])
-        raise ValueError(f"reward {row} is {reward[row]}; every reward must be a finite number, so mend or clip it")
+        raise ValueError(f"reward {row} is {reward[row]}; every reward must be a finite number, so fix or clip it")
     return env_params

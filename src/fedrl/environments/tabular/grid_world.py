@@ -1,4 +1,4 @@
-"""GridWorld of Labbi et al. 2025, App. H: a 3 x 3 grid with a wall in the middle, goal (2, 2).
+"""GridWorld of `labbi2025`, App. H: a 3 x 3 grid with a wall in the middle, goal (2, 2).
 
 States are the eight free cells (row, column) in reading order; actions are left, right, down, up. Where the paper is
 silent this follows rlberry's GridWorld (Domingues et al. 2021), which it cites: a failed move goes to one of the
@@ -13,7 +13,7 @@ from jax import Array
 from fedrl import keys
 from fedrl.arguments import checked_only
 from fedrl.environments.tabular.finite import MDP
-from fedrl.environments.tabular.random_mdp import World, masked_rows
+from fedrl.environments.tabular.random_mdp import DrawMDP, masked_rows
 from fedrl.environments.tabular.synthetic import check_kinds, kind, mixing, with_gate
 
 GAMMA = 0.95  # the paper's; the published code runs with 0.99
@@ -25,18 +25,18 @@ CORNER = np.eye(len(CELLS))[CELLS.index((0, 0))]  # start of every training epis
 
 
 @checked_only
-def grid_world(epsilon: float, *, start: Array | None = None, kinds: int | None = None) -> World:
-    """P_c = (1 - epsilon) P_com + epsilon P_c_ind; epsilon = 0: all clients alike.
+def grid_world(epsilon: float, *, start: Array | None = None, kinds: int | None = None) -> DrawMDP:
+    """P_c = (1 - epsilon) P_com + epsilon P_c_ind; epsilon = 0: all clients are alike.
 
     P_com reaches the intended cell with probability 0.8; P_c_ind moves to a free neighbour with random probabilities
     that depend on client, cell and action. `start` is uniform unless given (`start=CORNER` trains as the published code
     does, which still evaluates from a uniform start). `kinds=2`: client c has individual kernel c % 2, as in that code.
     """
-    return _worlds(epsilon, start, kinds, cut=())
+    return _generator(epsilon, start, kinds, cut=())
 
 
 @checked_only
-def highly_heterogeneous(*, epsilon: float = 0.0) -> World:
+def highly_heterogeneous(*, epsilon: float = 0.0) -> DrawMDP:
     """The goal pays nothing and becomes the gate to two absorbing states that pay 1, opened by opposite actions.
 
     Even clients enter state 8 from (2, 2) by left or right and stay by down or up; odd clients stay by left or right
@@ -47,7 +47,7 @@ def highly_heterogeneous(*, epsilon: float = 0.0) -> World:
     the goal keep the kernel of `grid_world(epsilon)`. The published "GridWorld" instance has no grid: see
     `seven_state`.
     """
-    base = _worlds(epsilon, None, None, cut=((2, 1), (2, 2)))
+    base = _generator(epsilon, None, None, cut=((2, 1), (2, 2)))
 
     def draw(key: keys.Key, client_id: int | Array) -> MDP:
         inner = base(key, client_id)
@@ -56,9 +56,9 @@ def highly_heterogeneous(*, epsilon: float = 0.0) -> World:
     return draw
 
 
-def _worlds(
+def _generator(
     epsilon: float, start: Array | np.ndarray | None, kinds: int | None, cut: tuple[tuple[int, int], ...]
-) -> World:
+) -> DrawMDP:
     share = mixing(epsilon)
     check_kinds(kinds)
     rho = np.full(len(CELLS), 1.0 / len(CELLS)) if start is None else np.asarray(start)

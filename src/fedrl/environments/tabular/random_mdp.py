@@ -1,11 +1,11 @@
-"""Random MDPs of Wang et al. 2024 (§7, E.1), made as in Jin et al. 2022: P_i = kappa * own + (1 - kappa) * nominal.
+"""Random MDPs of `wang2024` (§7, E.1), generated as in Jin et al. 2022: P_i = kappa * own + (1 - kappa) * nominal.
 
 Rewards are uniform on [0, 1] and shared by all clients, the start is uniform. Each function takes the settings and
-returns `world(key, client_id) -> MDP`, a pure function of both, so a population is `vmap(world, (None, 0))(key, ids)`.
+returns `draw(key, client_id) -> MDP`, a pure function of both, so a population is `vmap(draw, (None, 0))(key, ids)`.
 
 Unlike the paper, which says only "element-wisely Bernoulli distributed", there are three generators here: `dense` fits
 its main text, `orthogonal` and `sparse` are the two Bernoulli ones of Jin et al. With `nominal_first=True` client 0
-is the nominal world itself, as in Jin et al.'s experiments; by default it is perturbed like every other. `kappa` may be
+is the nominal MDP itself, as in Jin et al.'s experiments; by default it is perturbed like every other. `kappa` may be
 traced, so a grid of it is one program.
 """
 
@@ -20,18 +20,20 @@ from fedrl import keys
 from fedrl.arguments import at_least, checked_only
 from fedrl.environments.tabular.finite import MDP
 
-World = Callable[[keys.Key, int | Array], MDP]
+DrawMDP = Callable[[keys.Key, int | Array], MDP]
 Mask = Callable[[keys.Key, tuple[int, ...]], Array]
 
 
 @checked_only
-def dense(states: int = 5, actions: int = 5, kappa: float | Array = 0.0, *, nominal_first: bool = False) -> World:
+def dense(states: int = 5, actions: int = 5, kappa: float | Array = 0.0, *, nominal_first: bool = False) -> DrawMDP:
     """Every entry of every kernel uniform, rows normalised. kappa = 0: all clients alike."""
     return _mixture(_everywhere, _everywhere, states, actions, kappa, nominal_first)
 
 
 @checked_only
-def orthogonal(states: int = 5, actions: int = 5, kappa: float | Array = 0.0, *, nominal_first: bool = False) -> World:
+def orthogonal(
+    states: int = 5, actions: int = 5, kappa: float | Array = 0.0, *, nominal_first: bool = False
+) -> DrawMDP:
     """The nominal kernel lives on a Bernoulli(1/2) mask, all the others on its complement.
 
     At kappa = 1 a client's rows therefore share no successor with the nominal ones. A row whose mask came out all zeros
@@ -41,9 +43,9 @@ def orthogonal(states: int = 5, actions: int = 5, kappa: float | Array = 0.0, *,
         raise ValueError(f"orthogonal needs states >= 2 so that a mask has a complement, got {states}; use dense")
 
     def mask(key: keys.Key, shape: tuple[int, ...]) -> Array:
-        drawn = jax.random.bernoulli(keys.of(key, "mask"), 0.5, shape)
-        lonely = jnp.all(drawn == drawn[..., :1], axis=-1, keepdims=True)
-        return drawn ^ (lonely & _one_entry(keys.of(key, "mask", "repair"), shape))
+        bits = jax.random.bernoulli(keys.of(key, "mask"), 0.5, shape)
+        lonely = jnp.all(bits == bits[..., :1], axis=-1, keepdims=True)
+        return bits ^ (lonely & _one_entry(keys.of(key, "mask", "repair"), shape))
 
     return _mixture(mask, lambda key, shape: ~mask(key, shape), states, actions, kappa, nominal_first)
 
@@ -51,7 +53,7 @@ def orthogonal(states: int = 5, actions: int = 5, kappa: float | Array = 0.0, *,
 @checked_only
 def sparse(
     states: int = 5, actions: int = 5, kappa: float | Array = 1.0, *, density: float = 0.2, nominal_first: bool = False
-) -> World:
+) -> DrawMDP:
     """Each kernel has its own Bernoulli(density) mask. kappa = 1, the default: no mixing, as in Jin et al.
 
     A row whose mask came out empty gets one entry, drawn uniformly.
@@ -59,9 +61,9 @@ def sparse(
     _fraction("density", density)
 
     def mask(key: keys.Key, shape: tuple[int, ...]) -> Array:
-        drawn = jax.random.bernoulli(keys.of(key, "mask"), density, shape)
-        empty = ~jnp.any(drawn, axis=-1, keepdims=True)
-        return drawn | (empty & _one_entry(keys.of(key, "mask", "repair"), shape))
+        bits = jax.random.bernoulli(keys.of(key, "mask"), density, shape)
+        empty = ~jnp.any(bits, axis=-1, keepdims=True)
+        return bits | (empty & _one_entry(keys.of(key, "mask", "repair"), shape))
 
     return _mixture(mask, mask, states, actions, kappa, nominal_first, private=True)
 
@@ -74,7 +76,7 @@ def _mixture(
     kappa: float | Array,
     nominal_first: bool,
     private: bool = False,
-) -> World:
+) -> DrawMDP:
     """Masks see the shared key, unless `private`: then a client's own mask is drawn from the client's key."""
     _fraction("kappa", kappa)
     at_least(1, states=states, actions=actions)
@@ -107,7 +109,7 @@ def _one_entry(key: keys.Key, shape: tuple[int, ...]) -> Array:
 
 
 def _fraction(name: str, number: float | Array) -> None:
-    """Only numbers known now can be checked; one that is given at run time was checked by whoever gave it."""
+    """Check a number that is known now; a traced one was checked by the caller."""
     if isinstance(number, jax.core.Tracer):
         return
     known = np.asarray(number)

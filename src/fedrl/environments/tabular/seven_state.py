@@ -1,4 +1,4 @@
-"""The 7-state, 4-action pair of MDPs behind "highly heterogeneous" in the published code of Labbi et al. 2025.
+"""The 7-state, 4-action pair of MDPs behind "highly heterogeneous" in the published code of `labbi2025`.
 
 Unlike the paper, which describes two instances (`synthetic.highly_heterogeneous`, `grid_world.highly_heterogeneous`),
 the code runs these tables for both and changes only the rewards of states 1 and 2. State 0 is the gate: clients of even
@@ -13,7 +13,7 @@ from jax import Array
 
 from fedrl import keys
 from fedrl.environments.tabular.finite import MDP
-from fedrl.environments.tabular.random_mdp import World
+from fedrl.environments.tabular.random_mdp import DrawMDP
 
 TRAINING_START = np.array([0.05, 0.05, 0.05, 0.3, 0.3, 0.2, 0.05])
 EVALUATION_START = np.full(7, 1.0 / 7.0)
@@ -39,20 +39,20 @@ _REWARD = np.array(
 _GATE = (({0: 1.0}, {0: 1.0}, {1: 1.0}, {1: 1.0}), ({2: 1.0}, {2: 1.0}, {0: 1.0}, {0: 1.0}))
 
 
-def synthetic(*, start: np.ndarray = TRAINING_START) -> World:
+def synthetic(*, start: np.ndarray = TRAINING_START) -> DrawMDP:
     """States 1 and 2 pay 1 whatever the action. Pass `start=EVALUATION_START` (uniform) to evaluate."""
-    return _worlds(_REWARD, start)
+    return _generator(_REWARD, start)
 
 
-def grid_world(*, start: np.ndarray = TRAINING_START) -> World:
+def grid_world(*, start: np.ndarray = TRAINING_START) -> DrawMDP:
     """State 1 pays 0, 0, 1, 0.5 and state 2 pays 0, 0.5, 0, 0 by action: the code's "GridWorld", without a grid."""
     reward = _REWARD.copy()
     reward[1] = [0.0, 0.0, 1.0, 0.5]
     reward[2] = [0.0, 0.5, 0.0, 0.0]
-    return _worlds(reward, start)
+    return _generator(reward, start)
 
 
-def _worlds(reward: np.ndarray, start: np.ndarray) -> World:
+def _generator(reward: np.ndarray, start: np.ndarray) -> DrawMDP:
     if np.shape(start) != (7,):
         raise ValueError(f"start must hold 7 probabilities, got shape {np.shape(start)}; try EVALUATION_START")
     kernels = np.stack([_kernel(gate) for gate in _GATE])

@@ -1,8 +1,10 @@
-"""Exact quantities of one finite MDP by linear solves; `vmap` over a stack of worlds for many clients.
+"""Exact quantities of one finite MDP by linear solves; `vmap` over a stack of MDPs for many clients.
 
 Everything is differentiable (except `optimal`) and keeps the dtype of its inputs. `pi` is a table [S, A] of action
 probabilities, `theta` the parameters of a `Policy` that has a `table`.
 """
+
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -20,11 +22,12 @@ def induced(mdp: MDP, pi: Array) -> tuple[Array, Array]:
 
 def discounted(chain: Array, reward: Array, gamma: float | Array) -> Array:
     """The solution of V = reward + gamma * chain V."""
-    return jnp.linalg.solve(jnp.eye(chain.shape[-1], dtype=chain.dtype) - gamma * chain, reward)
+    v: Array = jnp.linalg.solve(jnp.eye(chain.shape[-1], dtype=chain.dtype) - gamma * chain, reward)
+    return v
 
 
 def value(mdp: MDP, pi: Array, gamma: float | Array) -> Array:
-    """V^pi [S], Labbi et al. 2025, Eq. (11). gamma = 0 is the expected immediate reward."""
+    """V^pi [S], `labbi2025`, Eq. (11). gamma = 0 is the expected immediate reward."""
     return discounted(*induced(mdp, pi), gamma)
 
 
@@ -53,10 +56,12 @@ def stationary(mdp: MDP, pi: Array) -> Array:
     """The stationary distribution [S] of P^pi, which must have only one recurrent class."""
     chain, _ = induced(mdp, pi)
     one = jnp.ones(chain.shape[-1], chain.dtype)
-    return jnp.linalg.solve((jnp.eye(chain.shape[-1], dtype=chain.dtype) - chain).T + one[:, None] * one[None, :], one)
+    system = (jnp.eye(chain.shape[-1], dtype=chain.dtype) - chain).T + one[:, None] * one[None, :]
+    distribution: Array = jnp.linalg.solve(system, one)
+    return distribution
 
 
-def deterministic(choice: Array, actions: int, dtype=None) -> Array:
+def deterministic(choice: Array, actions: int, dtype: Any = None) -> Array:
     """The table [S, A] of the policy that plays `choice` [S]."""
     return jax.nn.one_hot(choice, actions, dtype=jnp.result_type(float) if dtype is None else dtype)
 
@@ -66,7 +71,7 @@ def optimal(mdp: MDP, gamma: float | Array) -> tuple[Array, Array]:
 
     An action is replaced only by one better than rounding error, so that ties do not cycle, and never more than
     10 S A times. The optimum of the imaginary MDP
-    (Xie & Song 2025, §2.3) is `optimal(finite.average(worlds, weight), gamma)`.
+    (`xie2025`, §2.3) is `optimal(finite.average(mdps, weight), gamma)`.
     """
     states, actions = mdp.reward.shape
     dtype = mdp.reward.dtype
@@ -90,7 +95,7 @@ def optimal(mdp: MDP, gamma: float | Array) -> tuple[Array, Array]:
 def _choices(policy: Policy, theta: Tree, states: int | None = None) -> tuple[Array, Array]:
     """Log-probabilities [S, C, k] of the decisions behind each choice, and the action each choice means [C].
 
-    A network has no table; it is asked at each of the `states`, where its choices are the actions.
+    A network has no table; it is evaluated at each of the `states`, and its choices are the actions.
     """
     if policy.table is not None:
         table = policy.table(theta)
@@ -103,7 +108,7 @@ def _choices(policy: Policy, theta: Tree, states: int | None = None) -> tuple[Ar
 
 
 def probabilities(policy: Policy, theta: Tree, states: int | None = None) -> Array:
-    """pi_theta as a table [S, A]: choices that mean the same action are added up. A network wants to know S."""
+    """pi_theta as a table [S, A]: choices that mean the same action are added up. A network needs `states`."""
     table, action = _choices(policy, theta, states)
     fold = jax.nn.one_hot(action, policy.actions, dtype=table.dtype)
     return jnp.exp(jnp.sum(table, axis=-1)) @ fold
@@ -112,7 +117,7 @@ def probabilities(policy: Policy, theta: Tree, states: int | None = None) -> Arr
 def objective(
     policy: Policy, theta: Tree, mdp: MDP, gamma: float, lam: float = 0.0, bit_discount: float | None = None
 ) -> Array:
-    """Discounted return plus lam times bit entropy, from `mdp.start`: Labbi et al. 2025.
+    """Discounted return plus lam times bit entropy, from `mdp.start`: `labbi2025`.
 
     lam = 0 is J_sm; k = 1 is J_r (Eq. 7); k > 1 is J_b (Eq. 65), where decision p of the k that make up a choice has
     reward - lam * bit_discount^p * log pibar. `bit_discount` is gamma^(1/k) unless given; the published code uses
@@ -133,7 +138,7 @@ gradient = jax.grad(objective, argnums=1)
 
 
 def policy_gradient(theta: Array, mdp: MDP, gamma: float, lam: float = 0.0) -> Array:
-    """The same gradient for a softmax table theta [S, A] by the policy gradient theorem: Labbi et al. 2025, Eq. (64).
+    """The same gradient for a softmax table theta [S, A] by the policy gradient theorem: `labbi2025`, Eq. (64).
 
     d(s) pi(a|s) (Q(s, a) - lam log pi(a|s) - V(s)) / (1 - gamma) with regularised Q and V.
     """
@@ -145,7 +150,7 @@ def policy_gradient(theta: Array, mdp: MDP, gamma: float, lam: float = 0.0) -> A
 
 
 def average_value(env_params: MDP, pi: Array, gamma: float | Array, weight: Array | None = None) -> Array:
-    """J(pi) = sum_c q_c rho_c . V_c^pi over a stack of worlds: Labbi et al. 2025, Eq. (1); equal weights by default."""
+    """J(pi) = sum_c q_c rho_c . V_c^pi over a stack of MDPs: `labbi2025`, Eq. (1); equal weights by default."""
     return weighted(jax.vmap(lambda mdp: jnp.dot(mdp.start, value(mdp, pi, gamma)))(env_params), weight)
 
 

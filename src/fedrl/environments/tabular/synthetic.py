@@ -1,4 +1,4 @@
-"""The Synthetic task of Labbi et al. 2025, App. H: P_c = (1 - epsilon) P_com + epsilon P_c_ind, rows flat Dirichlet."""
+"""The Synthetic task of `labbi2025`, App. H: P_c = (1 - epsilon) P_com + epsilon P_c_ind, rows flat Dirichlet."""
 
 import jax
 import jax.numpy as jnp
@@ -7,13 +7,13 @@ from jax import Array
 from fedrl import keys
 from fedrl.arguments import at_least, checked_only
 from fedrl.environments.tabular.finite import MDP
-from fedrl.environments.tabular.random_mdp import World
+from fedrl.environments.tabular.random_mdp import DrawMDP
 
 GAMMA = 0.99  # the published code's; App. H names a discount for GridWorld only
 
 
 @checked_only
-def synthetic(epsilon: float, states: int = 5, actions: int = 4, *, kinds: int | None = None) -> World:
+def synthetic(epsilon: float, states: int = 5, actions: int = 4, *, kinds: int | None = None) -> DrawMDP:
     """Reward uniform on [0, 1] and shared, start uniform. epsilon = 0: all clients alike; epsilon_P <= 2 epsilon.
 
     `kinds=None`: one individual kernel per client, as in the paper. `kinds=2`: client c has kernel c % 2, as the
@@ -34,7 +34,7 @@ def synthetic(epsilon: float, states: int = 5, actions: int = 4, *, kinds: int |
 
 
 @checked_only
-def highly_heterogeneous(states: int = 5, actions: int = 4, *, epsilon: float = 0.0) -> World:
+def highly_heterogeneous(states: int = 5, actions: int = 4, *, epsilon: float = 0.0) -> DrawMDP:
     """`synthetic` plus two absorbing states that pay 1, entered from state 0 by opposite actions for even and odd ids.
 
     States `states` and `states + 1` are the absorbing ones. In state 0, even clients reach the first of them by the

@@ -12,12 +12,8 @@ from jax import Array
 
 VEHICLES = 14
 SECONDS = 0.1  # of a step
-HALF, ENTRY, EXIT, END = (
-    210.97,
-    30.0,
-    39.4,
-    69.4,
-)  # m: a half, and where in it the crossing begins, it and the road out end
+HALF, ENTRY, EXIT, END = 210.97, 30.0, 39.4, 69.4
+# m: the length of a half, and where in it the crossing starts, the crossing ends and the road out ends
 ROUND = 2 * HALF
 LENGTH, STANDSTILL = 5.0, 2.5  # m: a vehicle, and the gap that SUMO leaves ahead of it at rest
 ACCELERATION, TOP_SPEED = 2.6, 30.0
@@ -33,8 +29,8 @@ class Driver(NamedTuple):
     speed: Array
     share: Array  # v / (2 sqrt(a b))
     free: Array  # the speed after a step on an empty road
-    stretch: Array  # m to a stand
-    sight: Array  # m for which it plans
+    stretch: Array  # m to a stop
+    sight: Array  # m that it plans ahead
 
 
 def ahead(x: Array, count: int = 1) -> Array:
@@ -46,7 +42,7 @@ def behind(x: Array) -> Array:
 
 
 def between(rear: Array, front: Array) -> Array:
-    """m from one position on to another."""
+    """m from one position forward to another."""
     apart = front - rear
     return jnp.where(apart < 0.0, apart + ROUND, apart)
 
@@ -76,8 +72,8 @@ def driver_of(speed: Array, braking: Array) -> Driver:
 
 def follow(driver: Driver, gap: Array, leader: Array) -> Array:
     """The speed behind a leader of this speed; `gap` is from bumper to bumper."""
-    wanted = jnp.maximum(driver.speed + driver.share * (driver.speed - leader), 0.0)
-    return _idm(driver, STANDSTILL + wanted, gap)
+    moving_gap = jnp.maximum(driver.speed + driver.share * (driver.speed - leader), 0.0)
+    return _idm(driver, STANDSTILL + moving_gap, gap)
 
 
 def stop(driver: Driver, gap: Array) -> Array:
@@ -102,22 +98,22 @@ def following(driver: Driver, position: Array, place: Place) -> Array:
     bound = jnp.where(gap <= end, follow(driver, gap, speed), driver.free)
 
     lane = place.lane + 4 * place.second.astype(jnp.int32)
-    found = ahead(lane) != lane
+    on_next_lane = ahead(lane) != lane
     for count in (1, 2, 4, 8):  # past all that share one's lane, twice as many each time
-        leader = jnp.where(found, leader, ahead(leader, count))
-        speed = jnp.where(found, speed, ahead(speed, count))
-        found |= ahead(found, count)
+        leader = jnp.where(on_next_lane, leader, ahead(leader, count))
+        speed = jnp.where(on_next_lane, speed, ahead(speed, count))
+        on_next_lane |= ahead(on_next_lane, count)
     farther = between(position, leader) - LENGTH
     seen = (farther <= end) & (farther > gap)
     return jnp.where(seen, jnp.minimum(bound, follow(driver, farther, speed)), bound)
 
 
-def _idm(driver: Driver, wanted: Array, gap: Array) -> Array:
-    return jnp.maximum(driver.free - SECONDS * ACCELERATION * (wanted / jnp.maximum(gap, 1e-3)) ** 2, 0.0)
+def _idm(driver: Driver, desired_gap: Array, gap: Array) -> Array:
+    return jnp.maximum(driver.free - SECONDS * ACCELERATION * (desired_gap / jnp.maximum(gap, 1e-3)) ** 2, 0.0)
 
 
 def _brake_gap(speed: Array, braking: Array) -> Array:
-    """m to a stand, braking from the next step on."""
+    """m to a stop, braking from the next step on."""
     less = braking * SECONDS
     steps = jnp.floor(speed / less)
     return SECONDS * (steps * speed - less * steps * (steps + 1.0) / 2.0)

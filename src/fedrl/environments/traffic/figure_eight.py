@@ -1,7 +1,7 @@
-"""Figure Eight (paper 001, Section VII) as arrays: fourteen vehicles on a road that crosses itself, some driven by agents.
+"""Figure Eight (`xu2024`, Section VII) as arrays: fourteen vehicles on a road that crosses itself, some driven by agents.
 
-The same world as `traffic.figure_eight.FigureEight` with `speed_dev=0`, without SUMO: `figure_eight_rules` says how SUMO
-would move the vehicles. It holds where agents and humans command them; SUMO's driving on its own is not modelled.
+The same environment as `sumo.figure_eight.FigureEight` with `speed_dev=0`, without SUMO: `figure_eight_rules` moves vehicles
+as SUMO would. It covers vehicles commanded by agents and humans, not those that SUMO drives on its own.
 """
 
 import math
@@ -32,17 +32,17 @@ BRAKING_HUMAN, BRAKING_LEARNING = 1.5, 4.5  # m/s^2 that SUMO plans with
 
 
 class FigureEight(NamedTuple):
-    """One world, or with a leading axis on every field a stack of worlds. The humans are Flow's IDM."""
+    """Parameters of one environment, or with a leading axis on every field those of many. The humans are Flow's IDM."""
 
     acceleration: Array  # m/s^2 for an action of 1
     v_ref: Array  # m/s, the mean speed that earns 1
     noise: Array  # standard deviation of what is added to a human's acceleration, times sqrt(s)
-    v_0: Array  # m/s that a human would like to drive
+    v_0: Array  # m/s, a human's desired speed
     time_gap: Array  # s it keeps, T of the IDM
     a: Array  # m/s^2, its acceleration
     b: Array  # m/s^2, its comfortable braking
     s_0: Array  # m it keeps at rest
-    horizon: Array  # int32: steps after which an epoch is cut
+    horizon: Array  # int32: steps after which an epoch is truncated
 
 
 class State(NamedTuple):
@@ -55,18 +55,19 @@ def environment(
 ) -> Environment:
     """Agents drive the vehicles `learning`, humans the others. NAS is everybody's reward: mean speed / v_ref, at most 1.
 
-    An agent sees position / length of the way round and speed / 30 of its own vehicle, of the one ahead and of the one
-    behind; with `relative`, gaps between bumpers / length in place of the others' positions. Its action is clipped to
-    [-1, 1]. A collision is `terminated` and earns 0; an epoch is cut at its world's `horizon`, at `max_episode_steps` in any case. `reset`
-    does not read its noise.
+    An agent observes position / length of the loop and speed / 30 of its own vehicle, of the one ahead and of the one
+    behind; with `relative`, gaps between bumpers / length instead of the others' positions. Its action is clipped to
+    [-1, 1]. A collision terminates the epoch and earns 0; an epoch is truncated after `horizon` steps of its parameters, and
+    at `max_episode_steps` in any case. `reset` does not use its noise.
     """
     if not 0.0 < gamma <= 1.0 or max_episode_steps < 1:
         raise ValueError(
-            f"Figure Eight wants 0 < gamma <= 1 and limit >= 1, got {gamma} and {max_episode_steps}; try 0.9 and 1500"
+            f"Figure Eight needs 0 < gamma <= 1 and max_episode_steps >= 1, got {gamma} and {max_episode_steps}; "
+            "try 0.9 and 1500"
         )
     if not learning or list(learning) != sorted(set(learning) & set(range(VEHICLES))):
         raise ValueError(
-            f"`learning` names vehicles from 0 to {VEHICLES - 1}, in rising order and at least one, got {learning}; "
+            f"`learning` must list at least one vehicle from 0 to {VEHICLES - 1}, in ascending order, got {learning}; "
             f"the paper has {EVERY_OTHER}"
         )
     own = np.array(learning)
@@ -79,7 +80,7 @@ def environment(
         traffic = move(env_params, state.traffic, numbers, state.steps, learning)
         steps = state.steps + 1
         crash = rules.collided(traffic.position)
-        # a product, not a mean: XLA then keeps the speeds and does not compute them anew for all that follows from them
+        # a product, not a mean: XLA then keeps the speeds instead of computing them again wherever they are used
         mean = jnp.dot(traffic.speed, jnp.full_like(traffic.speed, 1.0 / VEHICLES), precision="highest")
         nas = jnp.where(crash, 0.0, jnp.minimum(mean / env_params.v_ref, 1.0))
         reward = jnp.broadcast_to(nas, own.shape)
@@ -114,23 +115,23 @@ def start(dtype: np.dtype) -> Traffic:
 def move(env_params: FigureEight, traffic: Traffic, numbers: Array, steps: Array, learning: Sequence[int]) -> Traffic:
     """One step: `numbers` [14] are accelerations (m/s^2) of the vehicles `learning`, standard normal noise of the humans.
 
-    Humans are told what to do everywhere but on the crossing, where SUMO drives. `learning` may be empty here.
+    Humans follow commands everywhere except on the crossing, where SUMO drives. `learning` may be empty here.
     """
     learns = np.isin(np.arange(VEHICLES), learning)
     v = traffic.speed
     human = _idm(env_params, v, ahead(v), gaps(traffic.position)) + math.sqrt(SECONDS) * env_params.noise * numbers
-    told = jnp.maximum(v + SECONDS * jnp.where(learns, numbers, human), 0.0)
-    command = jnp.where(~learns & (place_of(traffic.position).lane == 1), jnp.inf, told)
+    commanded = jnp.maximum(v + SECONDS * jnp.where(learns, numbers, human), 0.0)
+    command = jnp.where(~learns & (place_of(traffic.position).lane == 1), jnp.inf, commanded)
     braking = jnp.asarray(np.where(learns, BRAKING_LEARNING, BRAKING_HUMAN), v.dtype)
     return rules.drive(traffic, braking, command, steps.astype(v.dtype))
 
 
 def _idm(env_params: FigureEight, v: Array, leader: Array, gap: Array) -> Array:
     """The acceleration of Flow's human: a (1 - (v/v_0)^4 - (s*/gap)^2)."""
-    wanted = env_params.s_0 + jnp.maximum(
+    desired_gap = env_params.s_0 + jnp.maximum(
         v * env_params.time_gap + v * (v - leader) / (2.0 * jnp.sqrt(env_params.a * env_params.b)), 0.0
     )
-    return env_params.a * (1.0 - (v / env_params.v_0) ** 4 - (wanted / jnp.maximum(gap, 1e-3)) ** 2)
+    return env_params.a * (1.0 - (v / env_params.v_0) ** 4 - (desired_gap / jnp.maximum(gap, 1e-3)) ** 2)
 
 
 def params(
@@ -144,6 +145,6 @@ def params(
     s_0: float | Array = 2.0,
     horizon: int | Array = 1500,
 ) -> FigureEight:
-    """The paper's world but for what is given; arrays with a leading axis make the whole a stack."""
+    """The paper's parameters except for the arguments; arrays with a leading axis make the result a stack."""
     numbers = [jnp.asarray(x, float) for x in (acceleration, v_ref, noise, v_0, time_gap, a, b, s_0)]
     return FigureEight(*jnp.broadcast_arrays(*numbers, jnp.asarray(horizon, jnp.int32)))

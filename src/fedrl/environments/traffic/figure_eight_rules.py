@@ -1,4 +1,4 @@
-"""One step of SUMO's traffic on the Figure Eight in speed mode 1: car following, and who goes first at the crossing.
+"""One step of SUMO's traffic on the Figure Eight in speed mode 1: car following, and right of way at the crossing.
 
 Mode 1 yields only to vehicles that are on the crossing already. Everyone plans from the same moment. The rules are those
 of SUMO 1.28, restated from its public sources and its behaviour, and tested against it.
@@ -35,11 +35,17 @@ from fedrl.environments.traffic.car_following import (
 )
 
 WIDTH = 1.8  # m, of a vehicle
-ZONE, ACROSS = 3.1, 3.2  # m: from a crossing's begin to what both streams use of it, and through that
+ZONE, ACROSS = (
+    3.1,
+    3.2,
+)  # m: from the start of a crossing to the zone that both streams use, and the length of that zone
 EMERGENCY = 9.0  # m/s^2: SUMO on its own brakes no harder
-HALTING, PATIENCE = 0.1, 50  # m/s below which a vehicle stands, and steps of standing after which nobody waits for it
+HALTING, PATIENCE = (
+    0.1,
+    50,
+)  # m/s below which a vehicle stands, and steps of standing after which no vehicle waits for it
 SEEN_CLEARLY = 4.5  # m from a crossing at which one that has to yield can see everybody
-NOT_YET, LATE, NEVER = -1.0, 1e9, 2e9  # what is not the number of a step
+NOT_YET, LATE, NEVER = -1.0, 1e9, 2e9  # outside the range of step numbers
 # SUMO compares names, as text
 TIES = np.argsort(np.argsort([f"vehicle_{i}" for i in range(VEHICLES)])).astype(np.int32)
 
@@ -47,7 +53,7 @@ TIES = np.argsort(np.argsort([f"vehicle_{i}" for i in range(VEHICLES)])).astype(
 class Traffic(NamedTuple):
     position: Array  # [14] m since the start of the first half, below ROUND
     speed: Array  # [14]
-    entered: Array  # [14] the step in which it came onto the crossing it is on; NEVER: it does not mean to leave it
+    entered: Array  # [14] the step in which it entered the crossing it is on; NEVER: it is stuck there
     stood: Array  # [14] steps for which it has been standing
 
 
@@ -72,12 +78,12 @@ class Foe(NamedTuple):
 
 
 def drive(traffic: Traffic, braking: Array, command: Array, step: Array) -> Traffic:
-    """`braking` is each vehicle's comfortable deceleration, `command` the speed it is told, infinite where SUMO decides."""
+    """`braking` is each vehicle's comfortable deceleration, `command` its commanded speed, infinite where SUMO decides."""
     speed, stuck = _speeds(traffic, braking, command)
     position = traffic.position + SECONDS * speed
     position = jnp.where(position >= ROUND, position - ROUND, position)
     before, now = place_of(traffic.position), place_of(position)
-    # who is stuck gives its turn away, and when it no longer is, it comes last; with the right of way, from then on
+    # a stuck vehicle loses its turn; once free it goes last, or from then on if it has the right of way
     again = jnp.where(before.second, LATE, step)
     entered = jnp.where(traffic.entered == NEVER, again, jnp.maximum(traffic.entered, 0.0))
     entered = jnp.where(stuck & (before.lane == 1) & (speed < HALTING), NEVER, entered)
@@ -96,7 +102,7 @@ def collided(position: Array) -> Array:
 
 
 def _speeds(traffic: Traffic, braking: Array, command: Array) -> tuple[Array, Array]:
-    """The speeds after a step; and for whom someone that has been standing for long is in front."""
+    """The speeds after a step, and which vehicles have one in front that has been standing for long."""
     driver, place = driver_of(traffic.speed, braking), place_of(traffic.position)
     beyond = place.lane >= 2
     entry = jnp.where(beyond, HALF + ENTRY, ENTRY) - place.along
@@ -124,7 +130,7 @@ def _first_past(position: Array, line: float) -> Array:
 
 
 def _unrequested(driver: Driver, place: Place, way: Way) -> Array:
-    """Who could still stop for a crossing where it has to yield plans no farther than to the end of the road behind it."""
+    """A vehicle that can still stop where it has to yield plans only to the end of the road behind the crossing."""
     planned = (place.lane == 0) | ((place.lane >= 2) & (way.entry + (EXIT - ENTRY) <= driver.sight))
     held = way.minor & planned & (way.entry > driver.stretch) & (way.entry > SEEN_CLEARLY)
     end = way.entry + (END - ENTRY)
@@ -170,7 +176,7 @@ def _yielding(driver: Driver, traffic: Traffic, way: Way, foe: Foe) -> tuple[Arr
 
 
 def _room(traffic: Traffic, place: Place, braking: Array, first: tuple[Array, Array]) -> Array:
-    """Whether there is room across the crossing, behind who stands or creeps on the road out: SUMO keeps crossings clear."""
+    """Whether there is room across the crossing behind vehicles that stand or creep: SUMO keeps crossings clear."""
     v, along, number, each = traffic.speed, place.along, jnp.arange(VEHICLES), LENGTH + STANDSTILL
     nearest = jnp.where(place.second, first[1], first[0])
     rank = ((number - nearest) % VEHICLES).astype(v.dtype)  # vehicles between the crossing's begin and this one

@@ -13,7 +13,7 @@ from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
 from fedrl.environments.protocol import Environment
 from fedrl.environments.tabular import finite, grid_world, synthetic
 from fedrl.environments.tabular.finite import MDP
-from fedrl.environments.tabular.random_mdp import World
+from fedrl.environments.tabular.random_mdp import DrawMDP
 from fedrl.experiments.recipe import RecipeError
 from fedrl.federations.federation import Method
 
@@ -28,7 +28,7 @@ class Task(NamedTuple):
     states: int
     actions: int
     gamma: float
-    env_params: Callable[[float, bool], World]  # (epsilon, as the published code has it)
+    env_params: Callable[[float, bool], DrawMDP]  # (epsilon, as the published code has it)
 
     def discount(self, published: bool) -> float:
         return PUBLISHED_GAMMA if published else self.gamma
@@ -58,7 +58,7 @@ def is_published(conventions: str) -> bool:
     return conventions == "published"
 
 
-def stack(draw: World, clients: int, world_seed: int) -> MDP:
+def stack(draw: DrawMDP, clients: int, world_seed: int) -> MDP:
     """The MDPs of clients 0, 1, …; a larger federation contains the smaller ones."""
     rows = [draw(keys.of_seed(world_seed), jnp.int32(i)) for i in range(clients)]  # no compiling for every size
     mdps: MDP = jax.tree.map(lambda *leaves: jnp.stack(leaves), *rows)

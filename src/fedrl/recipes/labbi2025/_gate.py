@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from fedrl.engines.fused import fused
 from fedrl.environments.tabular import solvers
 from fedrl.environments.tabular.finite import MDP
-from fedrl.environments.tabular.random_mdp import World
+from fedrl.environments.tabular.random_mdp import DrawMDP
 from fedrl.evaluation import exact_return
 from fedrl.experiments import judge
 from fedrl.experiments.recipe import Arm, Claim, Outcome, RecipeError
@@ -44,8 +44,8 @@ PAPER_SETTINGS = {"rounds": 6000, "eval_every": 20}
 
 class Instances(NamedTuple):
     name: str
-    paper: Callable[[], World]
-    published: Callable[[], World]
+    paper: Callable[[], DrawMDP]
+    published: Callable[[], DrawMDP]
     gamma: float  # the paper's
 
     def env_params(self, config: Settings) -> MDP:

@@ -45,13 +45,14 @@ PAPER_SETTINGS = {"rounds": 100, "local_steps": 10, "warm_up": 50_000, "remember
 def arm(config: Config, name: str) -> Arm:
     """All networks, their clients chosen by the method `name`."""
     from fedrl.environments.traffic import osm
+    from fedrl.federations.osm import federation
 
     if not 1 <= config.clients <= NETWORKS:
         raise RecipeError(f"there are {NETWORKS} networks, got clients={config.clients}; try --set clients={NETWORKS}")
     networks = [osm.synthetic.network(number) for number in range(config.clients)]
     return Arm(
         methods.method(config, name, entropy_every=ENTROPY_EVERY),
-        osm.federation(networks, horizon=config.horizon, dt=config.dt, gamma=0.99),
+        federation(networks, horizon=config.horizon, dt=config.dt, gamma=0.99),
         config.rounds,
         processes(),
         evaluation=sampled_return(config.episodes),
@@ -69,23 +70,23 @@ def _reference_returns(clients: int, horizon: int, dt: float) -> dict[str, float
     """Mean return of an episode on each network."""
     from fedrl.environments.subprocess_env import SubprocessEnv
     from fedrl.environments.traffic.osm import synthetic
-    from fedrl.environments.traffic.osm.seats import Desk, Settings
+    from fedrl.environments.traffic.osm.process_pool import RoadsServer, Settings
 
     found = {}
     for name, driver in (("always accelerate", "agent"), ("SUMO drives all", "sumo")):
-        desk = SubprocessEnv(Desk)
+        server = SubprocessEnv(RoadsServer)
         try:
             settings = [Settings(synthetic.network(number), horizon, dt, driver) for number in range(clients)]
-            found[name] = float(np.mean([_return(desk, one) for one in settings]))
+            found[name] = float(np.mean([_return(server, one) for one in settings]))
         finally:
-            desk.close()
+            server.close()
     return found
 
 
-def _return(desk: Any, settings: Any) -> float:
-    desk.call("begin", settings, 0, [])
+def _return(server: Any, settings: Any) -> float:
+    server.call("begin", settings, 0, [])
     total, over = 0.0, False
     while not over:
-        _, reward, terminated, truncated = desk.call("advance", np.array([1.0, 0.0], np.float32))
+        _, reward, terminated, truncated = server.call("advance", np.array([1.0, 0.0], np.float32))
         total, over = total + float(reward), bool(terminated or truncated)
     return total

@@ -208,7 +208,7 @@ def test_synthetic_networks_differ(opened):
     assert most_lanes == {2: 1, 0: 2, 1: 3}
     assert len({net.target_speed for net in networks}) >= 4
     assert len({(net.max_accel, net.max_decel) for net in networks}) >= 8
-    with pytest.raises(ValueError, match="synthetic networks 0 to 9, got 10"):
+    with pytest.raises(ValueError, match="number must be from 0 to 9, got 10"):
         synthetic.network(10)
 
 
@@ -225,7 +225,7 @@ def ways(*ends, tags='<tag k="highway" v="residential"/>', scale=1.0):
     ("text", "said"),
     [
         ("roads, but not XML", "is not XML .*; export an area"),
-        ("<gpx/>", "has no roads: wanted <osm> .* got <gpx>"),
+        ("<gpx/>", "has no roads: expected <osm> .* got <gpx>"),
         (ways(), "has no roads: .* tagged highway"),
         (ways((1, 2), (2, 3), tags='<tag k="highway" v="footway"/>'), "has no roads on which cars could drive"),
         (ways((7, 8)), r"cannot be made into a road network \(netconvert"),
@@ -235,7 +235,7 @@ def ways(*ends, tags='<tag k="highway" v="residential"/>', scale=1.0):
         ),
         (
             ways((1, 2), (2, 3), (2, 4), scale=0.18),
-            "[2-6] connected edges of 30 m or more have room for [2-9] vehicles, wanted 2 and 11; take a larger area",
+            "[2-6] connected edges of 30 m or more have room for [2-9] vehicles, expected 2 and 11; take a larger area",
         ),
     ],
 )
@@ -247,7 +247,7 @@ def test_files_that_will_not_do(tmp_path, monkeypatch, text, said):
 
 
 def test_what_is_not_there(tmp_path, monkeypatch):
-    with pytest.raises(FileNotFoundError, match=r"nowhere.osm cannot be read .*; give the path of an .osm file"):
+    with pytest.raises(FileNotFoundError, match=r"nowhere.osm cannot be read .*; pass the path of an .osm file"):
         OsmRoads(tmp_path / "nowhere.osm")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(sumolib, "checkBinary", lambda name: str(tmp_path / name))
@@ -261,14 +261,14 @@ def test_what_is_not_there(tmp_path, monkeypatch):
 
 def test_settings_and_actions_that_will_not_do(opened):
     for wrong in ({"dt": 1.0}, {"horizon": 0}, {"max_accel": 0.0}, {"target_speed": -1.0}, {"speed_dev": -0.1}):
-        with pytest.raises(ValueError, match="wanted positive numbers, dt of at most 0.5"):
+        with pytest.raises(ValueError, match="expected positive numbers, dt of at most 0.5"):
             OsmRoads(VILLAGE, **wrong)
     env = opened()
     with pytest.raises(RuntimeError, match=r"has not begun: call reset\(\)"):
         env.step(UP)
     env.reset(seed=0)
     for wrong in (np.zeros(1), np.array([np.nan, 0.0])):
-        with pytest.raises(ValueError, match="wanted an acceleration and a change of lanes"):
+        with pytest.raises(ValueError, match="expected an acceleration and a change of lanes"):
             env.step(wrong)
     assert len(env.vehicles()) == 11
     assert [v.id for v in env.vehicles() if v.learning] == ["learner"]
@@ -276,11 +276,11 @@ def test_settings_and_actions_that_will_not_do(opened):
 
 def test_built_once(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    first = network.built(VILLAGE)
+    first = network.build(VILLAGE)
     stamp = first.stat().st_mtime_ns
-    assert network.built(VILLAGE) == first
+    assert network.build(VILLAGE) == first
     assert first.stat().st_mtime_ns == stamp
-    assert network.built(VILLAGE, lefthand=True) != first
+    assert network.build(VILLAGE, lefthand=True) != first
 
 
 def test_a_learner_that_sumo_drives_does_not_heed_the_actions(opened):
@@ -293,5 +293,5 @@ def test_a_learner_that_sumo_drives_does_not_heed_the_actions(opened):
         env.close()
     assert episodes[0] == episodes[1]
     assert max(episodes[0]) > 0.2
-    with pytest.raises(ValueError, match='driven by "agent" or "sumo", got \'me\''):
+    with pytest.raises(ValueError, match='driver must be "agent" or "sumo", got \'me\''):
         opened(driver="me")

@@ -15,7 +15,7 @@ AHEAD, BEHIND, NONE = [1.0, 1.0, 1.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]
 
 
 def village(lefthand: bool = False) -> lanes.Lanes:
-    return lanes.read(network.built(VILLAGE, lefthand=lefthand))
+    return lanes.read(network.build(VILLAGE, lefthand=lefthand))
 
 
 def test_roads_one_can_come_back_to(tmp_path, monkeypatch):
@@ -84,7 +84,7 @@ def test_across_a_junction():
 @pytest.mark.parametrize("lefthand", [False, True])
 def test_left_is_left(lefthand):
     """Way 10 leads east, so that left of a lane is north of it; they drive on the side they should."""
-    shapes = read(network.built(VILLAGE, lefthand=lefthand)).shapes
+    shapes = read(network.build(VILLAGE, lefthand=lefthand)).shapes
     sight = Sight(village(lefthand), lefthand=lefthand)
     left, right = sight.beside("10_1", 1), sight.beside("10_1", -1)
     assert shapes[left][0, 1] > shapes["10_1"][0, 1] > shapes[right][0, 1]

@@ -130,7 +130,7 @@ def test_what_there_is_to_draw(opened):
 
 
 def test_settings_that_make_no_sense():
-    with pytest.raises(ValueError, match="driver='sumo31', wanted 'agents', 'humans' or 'sumo'"):
+    with pytest.raises(ValueError, match="driver='sumo31', expected 'agents', 'humans' or 'sumo'"):
         FigureEight("sumo31")
     with pytest.raises(ValueError, match="acceleration > 0"):
         FigureEight(acceleration=0.0)

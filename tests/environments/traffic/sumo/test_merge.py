@@ -174,7 +174,7 @@ def test_a_collision_ends_the_epoch(opened):
 
 
 def test_settings_that_make_no_sense():
-    with pytest.raises(ValueError, match="driver='humans', wanted 'agents' or 'sumo'"):
+    with pytest.raises(ValueError, match="driver='humans', expected 'agents' or 'sumo'"):
         Merge("humans")
     with pytest.raises(ValueError, match="slots >= 1"):
         Merge(slots=0)

@@ -97,11 +97,11 @@ def test_actions_beyond_the_bounds_are_clipped(opened):
 @pytest.mark.parametrize(
     ("action", "said"),
     [
-        (np.ones(2), r"vehicle_5: action array.* of shape \(2,\), wanted shape \(1,\)"),
-        (1.0, r"vehicle_5: action array\(1\.\) of shape \(\), wanted shape \(1,\)"),
+        (np.ones(2), r"vehicle_5: action array.* of shape \(2,\), expected shape \(1,\)"),
+        (1.0, r"vehicle_5: action array\(1\.\) of shape \(\), expected shape \(1,\)"),
         (np.array(["fast"]), "vehicle_5: action array.*fast"),
-        (np.array([np.nan]), "vehicle_5: action nan, wanted a number in"),
-        (np.array([np.inf]), "vehicle_5: action inf, wanted a number in"),
+        (np.array([np.nan]), "vehicle_5: action nan, expected a number in"),
+        (np.array([np.inf]), "vehicle_5: action inf, expected a number in"),
     ],
 )
 def test_actions_that_are_none(opened, action, said):
@@ -115,9 +115,9 @@ def test_actions_that_are_none(opened, action, said):
 def test_actions_for_the_wrong_agents(opened):
     env = opened(FigureEight)
     env.reset(seed=0)
-    with pytest.raises(ValueError, match="actions came for .*vehicle_1.*, wanted one for each of"):
+    with pytest.raises(ValueError, match="got actions for .*vehicle_1.*, expected one for each of"):
         env.step({"vehicle_1": np.zeros(1)})
-    with pytest.raises(ValueError, match=r"actions of shape \(3,\), wanted one number for each of 7 agents"):
+    with pytest.raises(ValueError, match=r"actions of shape \(3,\), expected one number for each of 7 agents"):
         env.advance(np.zeros(3))
-    with pytest.raises(ValueError, match="seeds are whole numbers from 0, got -1"):
+    with pytest.raises(ValueError, match="seeds must be whole numbers from 0, got -1"):
         env.begin(-1)

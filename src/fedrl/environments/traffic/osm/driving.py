@@ -1,22 +1,22 @@
-"""Where vehicles go, so that all stay on the road: new destinations on the last edge; the learner goes as its lane leads."""
+"""Routes that keep all vehicles on the road: new destinations on the last edge; the learner follows its lane."""
 
 import libsumo
 import numpy as np
 
 from fedrl.environments.traffic.osm.lanes import Lanes, long_edges
 
-AHEAD = 100.0  # m: the least that the learner's way goes on beyond the edge it is on
+AHEAD = 100.0  # m: the learner's route extends at least this far beyond its edge
 
 
 class Destinations:
-    """Of vehicles that SUMO drives. Each has its own stream of random destinations."""
+    """Destinations of the vehicles that SUMO drives; each has its own random stream."""
 
-    def __init__(self, found: Lanes, random: dict[str, np.random.Generator]) -> None:
-        self._edges, self._random = long_edges(found), random
+    def __init__(self, graph: Lanes, random: dict[str, np.random.Generator]) -> None:
+        self._edges, self._random = long_edges(graph), random
         self._goal = dict.fromkeys(random, "")
 
     def renew(self, vehicle: str, edge: str) -> None:
-        """Draw another if it is on the edge where its way ends, or has none yet."""
+        """Draw another if it is on the last edge of its route, or has no route yet."""
         if self._goal[vehicle] not in ("", edge):
             return
         goal = edge
@@ -27,24 +27,24 @@ class Destinations:
 
 
 class Way:
-    """Of the learner, which changes lanes as it likes: drawn anew wherever it comes onto another lane."""
+    """The learner's route, drawn again whenever it enters another lane, as it may change lanes at will."""
 
-    def __init__(self, found: Lanes, vehicle: str, random: np.random.Generator) -> None:
-        self._found, self._vehicle, self._random = found, vehicle, random
+    def __init__(self, graph: Lanes, vehicle: str, random: np.random.Generator) -> None:
+        self._graph, self._vehicle, self._random = graph, vehicle, random
         self._drawn_at = "", -1  # the lane, and which edge of the way it was on
 
     def renew(self, lane: str) -> None:
         v = self._vehicle
         if not lane.startswith(":") and (lane, libsumo.vehicle.getRouteIndex(v)) != self._drawn_at:
-            libsumo.vehicle.setRoute(v, self._drawn(lane))
+            libsumo.vehicle.setRoute(v, self._draw_route(lane))
             self._drawn_at = lane, libsumo.vehicle.getRouteIndex(v)
 
-    def _drawn(self, lane: str) -> list[str]:
-        found, further = self._found, 0.0
-        edges = [found.lanes[lane].edge]
+    def _draw_route(self, lane: str) -> list[str]:
+        graph, further = self._graph, 0.0
+        edges = [graph.lanes[lane].edge]
         while further < AHEAD:
-            ways = found.ways.get(lane) or [w for other in found.edges[edges[-1]] for w in found.ways.get(other, ())]
+            ways = graph.ways.get(lane) or [w for other in graph.edges[edges[-1]] for w in graph.ways.get(other, ())]
             lane = ways[int(self._random.integers(len(ways)))]
-            edges.append(found.lanes[lane].edge)
-            further += found.lanes[lane].length
+            edges.append(graph.lanes[lane].edge)
+            further += graph.lanes[lane].length
         return edges

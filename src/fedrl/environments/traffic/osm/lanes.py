@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-LONG = 30.0  # m: vehicles begin and end their ways on edges so long that nobody crosses one within a step
+LONG = 30.0  # m: routes start and end on edges so long that no vehicle crosses one within a step
 SPACE = 15.0  # m between two places where vehicles begin
 
 
@@ -31,12 +31,12 @@ def read(file: Path) -> Lanes:
     root = ElementTree.parse(file).getroot()
     lanes, edges = {}, {}
     for edge in root.iter("edge"):
-        found = [lane for lane in edge.iter("lane") if _for_cars(lane)]
-        for lane in found:
+        own = [lane for lane in edge.iter("lane") if _for_cars(lane)]
+        for lane in own:
             length, limit = (float(lane.attrib[name]) for name in ("length", "speed"))
             lanes[lane.attrib["id"]] = Lane(edge.attrib["id"], int(lane.attrib["index"]), length, limit)
-        if found and not edge.attrib["id"].startswith(":"):
-            edges[edge.attrib["id"]] = tuple(lane.attrib["id"] for lane in found)
+        if own and not edge.attrib["id"].startswith(":"):
+            edges[edge.attrib["id"]] = tuple(lane.attrib["id"] for lane in own)
     onto, ways = defaultdict(list), defaultdict(list)
     for link in root.iter("connection"):
         here, there = (f"{link.attrib[end]}_{link.attrib[f'{end}Lane']}" for end in ("from", "to"))
@@ -54,15 +54,15 @@ def _for_cars(element: ElementTree.Element) -> bool:
     return not {"passenger", "all"} & set(refused)
 
 
-def connected(found: Lanes) -> set[str]:
+def connected(graph: Lanes) -> set[str]:
     """The most edges from each of which every other can be reached; one alone only if it leads onto itself."""
-    after: dict[str, set[str]] = {edge: set() for edge in found.edges}
-    before: dict[str, set[str]] = {edge: set() for edge in found.edges}
-    for lane, following in found.ways.items():
+    after: dict[str, set[str]] = {edge: set() for edge in graph.edges}
+    before: dict[str, set[str]] = {edge: set() for edge in graph.edges}
+    for lane, following in graph.ways.items():
         for other in following:
-            after[found.lanes[lane].edge].add(found.lanes[other].edge)
-            before[found.lanes[other].edge].add(found.lanes[lane].edge)
-    left, best = dict.fromkeys(found.edges), set[str]()
+            after[graph.lanes[lane].edge].add(graph.lanes[other].edge)
+            before[graph.lanes[other].edge].add(graph.lanes[lane].edge)
+    left, best = dict.fromkeys(graph.edges), set[str]()
     while left:
         start = next(iter(left))
         whole = _reached(start, after) & _reached(start, before)
@@ -82,29 +82,29 @@ def _reached(start: str, after: dict[str, set[str]]) -> set[str]:
     return reached
 
 
-def distances(found: Lanes, lane: str, sight: float) -> dict[str, float]:
+def distances(graph: Lanes, lane: str, sight: float) -> dict[str, float]:
     """From the start of `lane` to the start of every lane that begins within `sight` of its end; its own is 0."""
-    most = found.lanes[lane].length + sight
+    most = graph.lanes[lane].length + sight
     reached: dict[str, float] = {}
     queue = [(0.0, lane)]
     while queue:
         distance, here = heappop(queue)
         if here not in reached and distance <= most:
             reached[here] = distance
-            for after in found.onto.get(here, ()):
-                heappush(queue, (distance + found.lanes[here].length, after))
+            for after in graph.onto.get(here, ()):
+                heappush(queue, (distance + graph.lanes[here].length, after))
     return reached
 
 
-def long_edges(found: Lanes) -> list[str]:
-    return [edge for edge, own in found.edges.items() if found.lanes[own[0]].length >= LONG]
+def long_edges(graph: Lanes) -> list[str]:
+    return [edge for edge, own in graph.edges.items() if graph.lanes[own[0]].length >= LONG]
 
 
-def places(found: Lanes) -> list[tuple[str, float]]:
+def places(graph: Lanes) -> list[tuple[str, float]]:
     """Lanes and positions where vehicles can begin without being in each other's way."""
     rooms = []
-    for edge in long_edges(found):
-        for lane in found.edges[edge]:
-            count = int((found.lanes[lane].length - SPACE) // SPACE) + 1
+    for edge in long_edges(graph):
+        for lane in graph.edges[edge]:
+            count = int((graph.lanes[lane].length - SPACE) // SPACE) + 1
             rooms += [(lane, SPACE * (number + 0.5)) for number in range(count)]
     return rooms

@@ -16,7 +16,7 @@ EXPORT = "export an area in OSM XML at openstreetmap.org"
 
 
 class Network(NamedTuple):
-    """One client's roads, and what its cars want and can do."""
+    """One client's roads, and the speed and acceleration of its cars."""
 
     path: str | Path  # of the .osm file
     target_speed: float | None = None  # m/s; None: the highest limit in the file
@@ -26,44 +26,44 @@ class Network(NamedTuple):
     name: str = ""
 
 
-def built(path: str | Path, *, lefthand: bool = False) -> Path:
-    """The SUMO network of an .osm file, made once and kept in the user's cache folder."""
-    content = _checked(Path(path))
+def build(path: str | Path, *, lefthand: bool = False) -> Path:
+    """The SUMO network of an .osm file, built once and kept in the user's cache folder."""
+    content = _read_checked(Path(path))
     options = [*OPTIONS, "--lefthand", str(lefthand).lower()]
     stamp = f"{options} {sha256(content).hexdigest()}"
-    return network.cached("net.xml", stamp, lambda folder: _converted(Path(path), content, options, folder))
+    return network.cached("net.xml", stamp, lambda folder: _convert(Path(path), content, options, folder))
 
 
-def _checked(path: Path) -> bytes:
+def _read_checked(path: Path) -> bytes:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise FileNotFoundError(f"{path} cannot be read ({error.strerror}); give the path of an .osm file") from error
+        raise FileNotFoundError(f"{path} cannot be read ({error.strerror}); pass the path of an .osm file") from error
     try:
         root = ElementTree.fromstring(content)
     except ElementTree.ParseError as error:
         raise ValueError(f"{path} is not XML ({error}); {EXPORT}") from error
     if root.tag != "osm" or not any(tag.get("k") == "highway" for tag in root.iterfind("way/tag")):
         raise ValueError(
-            f"{path} has no roads: wanted <osm> with ways tagged highway, got <{root.tag}> without any; {EXPORT}"
+            f"{path} has no roads: expected <osm> with ways tagged highway, got <{root.tag}> without any; {EXPORT}"
         )
     return content
 
 
-def _converted(path: Path, content: bytes, options: list[str], folder: Path) -> Path:
-    """Again and again without the edges that lead out for good or cannot be reached, until there are none."""
+def _convert(path: Path, content: bytes, options: list[str], folder: Path) -> Path:
+    """Convert repeatedly, each time dropping edges that cannot be reached or lead nowhere, until there are none."""
     (folder / "osm").write_bytes(content)
-    kept: list[str] = []
+    keep: list[str] = []
     while True:
         try:
-            network.netconvert(["--osm-files", "osm", *options, *kept, "--output-file", "net"], folder)
+            network.netconvert(["--osm-files", "osm", *options, *keep, "--output-file", "net"], folder)
         except RuntimeError as error:
             raise ValueError(f"{path} cannot be made into a road network ({error}); {EXPORT}") from error
-        found = lanes.read(folder / "net")
-        whole = lanes.connected(found)
+        graph = lanes.read(folder / "net")
+        whole = lanes.connected(graph)
         if not whole:
             raise ValueError(f"{path} has no roads on which cars could drive and come back; {EXPORT}, a larger one")
-        if whole == set(found.edges):
+        if whole == set(graph.edges):
             return folder / "net"
         (folder / "keep").write_text("\n".join(f"edge:{edge}" for edge in sorted(whole)))
-        kept = ["--keep-edges.input-file", "keep"]
+        keep = ["--keep-edges.input-file", "keep"]

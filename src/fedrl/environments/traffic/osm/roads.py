@@ -1,7 +1,8 @@
-"""The roads of an OpenStreetMap file as a Gymnasium environment: one car learns among ten that SUMO drives (paper 004 §5.1).
+"""The roads of an OpenStreetMap file as a Gymnasium environment: one car learns among ten that SUMO drives (`xie2025` §5.1).
 
-The paper does not say how long an episode or a step is, nor what is earned: these are ours, as is what the 18 observations
-are exactly. The reward and the rule for lane changes are those of Flow's lane-changing environment (Wu et al. 2017).
+The paper specifies neither the length of an episode or a step nor the reward: these are our choice, as is the exact
+definition of the 18 observations. The reward and the rule for lane changes are those of Flow's lane-changing environment
+(Wu et al. 2017).
 """
 
 from pathlib import Path
@@ -16,7 +17,7 @@ from fedrl.environments.traffic.osm import lanes, network
 from fedrl.environments.traffic.osm.driving import Destinations, Way
 from fedrl.environments.traffic.osm.sight import SEEN, Place, Sight
 from fedrl.environments.traffic.sumo import vehicles
-from fedrl.environments.traffic.sumo.network import written
+from fedrl.environments.traffic.sumo.network import write_routes
 from fedrl.environments.traffic.sumo.simulation import Simulation
 from fedrl.environments.traffic.sumo.vehicles import COMMAND, Vehicle
 
@@ -35,10 +36,10 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
 
     Reward: max(0, |V| - |v - V|) / |V|, where v are the speeds of all vehicles and V has `target_speed` for each; less 0.1
     if the learner has changed lanes. A collision of the learner ends the episode, with reward 0. Vehicles begin standing at
-    places drawn at random and never leave: on its last edge a vehicle is given a new destination.
+    places drawn at random and never leave: on its last edge a vehicle gets a new destination.
 
-    `speed_mode` is what SUMO still sees to for the learner: by default that distances stay safe, but neither right of way
-    nor lights (1). With driver="sumo" SUMO drives the learner as it does the others, whatever the actions: something to
+    `speed_mode` is what SUMO still enforces for the learner: by default safe distances, but neither right of way nor
+    lights (1). With driver="sumo" SUMO drives the learner as it does the others, whatever the actions: something to
     compare with. There is one simulation per process: close() one before using another, or see `federation`.
     """
 
@@ -57,18 +58,22 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
         driver: str = "agent",
     ) -> None:
         if driver not in ("agent", "sumo"):
-            raise ValueError(f'the learner is driven by "agent" or "sumo", got {driver!r}')
-        given = {"target_speed": target_speed, "max_accel": max_accel, "max_decel": max_decel, "horizon": horizon}
-        if not all(number is None or number > 0 for number in given.values()) or not 0.0 < dt <= 0.5 or speed_dev < 0.0:
-            given |= {"dt": dt, "speed_dev": speed_dev}
-            raise ValueError(f"wanted positive numbers, dt of at most 0.5 and speed_dev >= 0, got {given}")
-        file = network.built(path, lefthand=lefthand)
+            raise ValueError(f'driver must be "agent" or "sumo", got {driver!r}')
+        settings = {"target_speed": target_speed, "max_accel": max_accel, "max_decel": max_decel, "horizon": horizon}
+        if (
+            not all(number is None or number > 0 for number in settings.values())
+            or not 0.0 < dt <= 0.5
+            or speed_dev < 0.0
+        ):
+            settings |= {"dt": dt, "speed_dev": speed_dev}
+            raise ValueError(f"expected positive numbers, dt of at most 0.5 and speed_dev >= 0, got {settings}")
+        file = network.build(path, lefthand=lefthand)
         self._lanes = lanes.read(file)
         self._places = lanes.places(self._lanes)
         if len(self._places) < len(EVERYONE) or len(lanes.long_edges(self._lanes)) < 2:
             raise ValueError(
                 f"{path}: {len(lanes.long_edges(self._lanes))} connected edges of {lanes.LONG:g} m or more have room for "
-                f"{len(self._places)} vehicles, wanted 2 and {len(EVERYONE)}; take a larger area"
+                f"{len(self._places)} vehicles, expected 2 and {len(EVERYONE)}; take a larger area"
             )
         limits = [self._lanes.lanes[own[0]].limit for own in self._lanes.edges.values()]
         self.target_speed = max(limits) if target_speed is None else target_speed
@@ -76,7 +81,7 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
         self._speed_mode, self._driver = speed_mode, driver
         self._sight = Sight(self._lanes, lefthand=lefthand)
         kind = vehicles.kind("car", accel=max_accel, decel=max_decel, speed_dev=speed_dev)
-        self._simulation = Simulation(file, written(f"<routes>{kind}</routes>"), dt=dt)
+        self._simulation = Simulation(file, write_routes(f"<routes>{kind}</routes>"), dt=dt)
         self._running = False
         self.observation_space = Box(0.0, 1.0, (SEEN,), np.float32)
         self.action_space = Box(-1.0, 1.0, (2,), np.float32)
@@ -84,7 +89,7 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """A new episode, which `seed` decides entirely; without one it is the next in the row that the last seed began."""
+        """Start an episode, fully determined by `seed`; without one it is the next in the sequence of the last seed."""
         super().reset(seed=seed)
         self._running = False
         streams = np.random.SeedSequence(int(self.np_random.integers(2**63))).spawn(3 + len(OTHERS))
@@ -103,7 +108,7 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
             raise RuntimeError("the episode is over or has not begun: call reset()")
         wish = np.asarray(action, float)
         if wish.shape != (2,) or not np.isfinite(wish).all():
-            raise ValueError(f"action {action!r}, wanted an acceleration and a change of lanes, both in [-1, 1]")
+            raise ValueError(f"action {action!r}, expected an acceleration and a change of lanes, both in [-1, 1]")
         push, side = np.clip(wish, -1.0, 1.0).tolist()
         self.time += 1
         target = self._command(push, round(side))
@@ -124,7 +129,7 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
     def vehicles(self) -> list[Vehicle]:
         """Every vehicle on the road, for drawing."""
         self._simulation.check()
-        return vehicles.drawn([LEARNER])
+        return vehicles.on_road([LEARNER])
 
     def close(self) -> None:
         self._running = False
@@ -137,7 +142,7 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
             edge, number = self._lanes.lanes[lane][:2]
             libsumo.route.add(v, [edge])
             libsumo.vehicle.add(v, v, "car", departLane=str(number), departPos=str(position), departSpeed="0")
-        self._simulation.step()  # puts everyone on the road; nobody has moved yet
+        self._simulation.step()  # puts all vehicles on the road; none has moved yet
         if missing := set(EVERYONE) - set(libsumo.vehicle.getIDList()):
             raise RuntimeError(f"SUMO has not put {sorted(missing)} on the road; reset() with another seed")
         if self._driver == "agent":
@@ -145,7 +150,7 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
             libsumo.vehicle.setLaneChangeMode(LEARNER, LANE_CHANGES)
 
     def _command(self, push: float, side: int) -> str | None:
-        """Tell SUMO what the learner attempts; the lane it wants to change to."""
+        """Send the learner's command to SUMO; returns the lane it tries to change to."""
         if self._driver == "sumo":
             return None
         own = self._places_now[LEARNER]
@@ -157,7 +162,7 @@ class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
         return target
 
     def _look(self) -> None:
-        """Where everyone is now; whoever is on its last edge is sent on."""
+        """Read where all vehicles are; those on their last edge get a new destination."""
         self._places_now: dict[str, Place] = {}
         for v in EVERYONE:
             lane = libsumo.vehicle.getLaneID(v)

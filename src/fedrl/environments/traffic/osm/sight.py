@@ -1,4 +1,4 @@
-"""What a driver sees: the vehicles ahead and behind, on its own lane and on the two beside it (paper 004 §5.1)."""
+"""What a driver sees: the vehicles ahead and behind, on its own lane and on the two beside it (`xie2025` §5.1)."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -29,10 +29,10 @@ class Sight:
     within 100 m, ahead is (1, 1, 1) and behind (1, 0, 0); a lane that is not there looks like one that is blocked, all 0.
     """
 
-    def __init__(self, found: Lanes, *, lefthand: bool) -> None:
-        self._lanes, self._left = found.lanes, -1 if lefthand else 1
-        self._from = cache(lambda lane: distances(found, lane, SIGHT))
-        self._named = {(lane.edge, lane.number): name for name, lane in found.lanes.items()}
+    def __init__(self, graph: Lanes, *, lefthand: bool) -> None:
+        self._lanes, self._left = graph.lanes, -1 if lefthand else 1
+        self._from = cache(lambda lane: distances(graph, lane, SIGHT))
+        self._named = {(lane.edge, lane.number): name for name, lane in graph.lanes.items()}
 
     def beside(self, lane: str, side: int) -> str | None:
         """The lane `side` to the left of it (1; 0: itself, -1: to the right), where there is one."""

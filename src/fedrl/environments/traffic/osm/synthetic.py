@@ -1,6 +1,6 @@
 """Ten made-up towns as OpenStreetMap files, synthetic 0 to 9: they differ in size, lanes, limits and what cars can do.
 
-They stand in for the ten areas of Hong Kong of paper 004, whose extracts are not public, and show no real place: streets lie
+They stand in for the ten areas of Hong Kong of `xie2025`, whose extracts are not public, and show no real place: streets lie
 on a grid whose crossings are moved at random, some broken off, some one-way, some crossings with lights.
 """
 
@@ -45,7 +45,7 @@ PLANS = (
 def network(number: int) -> Network:
     """Synthetic `number`, 0 to 9. All want to go as fast as a main street allows."""
     if number not in range(len(PLANS)):
-        raise ValueError(f"there are synthetic networks 0 to {len(PLANS) - 1}, got {number}")
+        raise ValueError(f"number must be from 0 to {len(PLANS) - 1}, got {number}")
     plan, text = PLANS[number], osm(number)
 
     def write(folder: Path) -> Path:

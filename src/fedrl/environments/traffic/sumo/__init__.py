@@ -1,6 +1,6 @@
-"""Traffic in SUMO as PettingZoo parallel environments: Figure Eight and Merge of paper 001, Section VII.
+"""Traffic in SUMO as PettingZoo parallel environments: Figure Eight and Merge of `xu2024`, Section VII.
 
-They stand alone: apart from NumPy, Gymnasium, PettingZoo and SUMO nothing is imported, JAX least of all.
+They import only NumPy, Gymnasium, PettingZoo and SUMO, in particular not JAX.
 """
 
 try:
@@ -9,7 +9,7 @@ try:
     import sumolib  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        f"the traffic environments want libsumo, sumolib and pettingzoo, and {error.name} could not be imported "
+        f"the traffic environments need libsumo, sumolib and pettingzoo, and {error.name} could not be imported "
         f"({error}): pip install 'fedrl[traffic]'"
     ) from error
 

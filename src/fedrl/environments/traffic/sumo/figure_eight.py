@@ -1,6 +1,6 @@
 """Figure Eight: fourteen vehicles on a closed road that crosses itself, every other one driven by an agent.
 
-Flow's figureeight1 (Vinitsky et al. 2018) in the setting of paper 001, Section VII.
+Flow's figureeight1 (Vinitsky et al. 2018) in the setting of `xu2024`, Section VII.
 """
 
 from math import sqrt
@@ -27,10 +27,10 @@ class FigureEight(Traffic):
 
     The rest are humans: Flow's intelligent driver model plus normal `noise`, except on the crossing, where SUMO drives
     on its own. `driver="humans"` lets them drive all fourteen; `driver="sumo"` leaves everyone to SUMO, the paper's
-    "optimal baseline". The agents then only look on.
+    "optimal baseline". The agents' actions then have no effect.
 
-    An action times `acceleration` (m/s²) is what a vehicle attempts, and `speed_mode` what SUMO still sees to: by default
-    that distances stay safe (1), or everything (31) where it drives alone.
+    An action times `acceleration` (m/s²) is what a vehicle attempts, and `speed_mode` what SUMO still enforces: by default
+    safe distances (1), or everything (31) where it drives alone.
     """
 
     def __init__(
@@ -46,11 +46,11 @@ class FigureEight(Traffic):
         horizon: int = 1500,
     ) -> None:
         if driver not in ("agents", "humans", "sumo"):
-            raise ValueError(f"driver={driver!r}, wanted 'agents', 'humans' or 'sumo'")
+            raise ValueError(f"driver={driver!r}, expected 'agents', 'humans' or 'sumo'")
         if not acceleration > 0.0 or noise < 0.0 or speed_dev < 0.0:
-            came = f"{acceleration}, {noise} and {speed_dev}"
-            raise ValueError(f"wanted acceleration > 0, noise >= 0 and speed_dev >= 0, got {came}")
-        road = network.built(roads.figure_eight())
+            got = f"{acceleration}, {noise} and {speed_dev}"
+            raise ValueError(f"expected acceleration > 0, noise >= 0 and speed_dev >= 0, got {got}")
+        road = network.build(roads.figure_eight())
         lanes = network.lanes_along(road, [*roads.EIGHT, roads.EIGHT[0]])[:-1]
         lengths = {lane: road.lengths[lane] for lane in lanes}
         starts = np.cumsum([0.0, *lengths.values()]).round(6).tolist()
@@ -66,7 +66,7 @@ class FigureEight(Traffic):
         self._step_up, self._noise, self._relative = acceleration * DT, noise * sqrt(DT), relative
 
         rounds = 2 + int(horizon * DT * TOP_SPEED / self.length)  # as many as one can drive in an epoch, and more
-        routes = network.written(_routes(self._places, lengths, self._driven, speed_dev, rounds))
+        routes = network.write_routes(_routes(self._places, lengths, self._driven, speed_dev, rounds))
         low = np.array([0, 0, -1, 0, -1, 0] if relative else [0] * 6, np.float32)
         super().__init__(
             [self._ids[i] for i in OWN],
@@ -82,7 +82,7 @@ class FigureEight(Traffic):
 
     def _begin(self, seed: int, random: np.random.Generator) -> None:
         self._simulation.begin(seed)
-        self._simulation.step()  # puts everyone on the road; nobody has moved yet
+        self._simulation.step()  # puts all vehicles on the road; none has moved yet
         for v, (lane, position) in zip(self._ids, self._places, strict=True):
             if lane.startswith(":"):
                 libsumo.vehicle.moveTo(v, lane, position)
@@ -123,7 +123,7 @@ class FigureEight(Traffic):
         return seen
 
     def _mean_speed(self) -> float:
-        return sum(self._v) / VEHICLES
+        return float(sum(self._v)) / VEHICLES
 
 
 def _place(i: int, start: dict[str, float], length: float) -> tuple[str, float]:
@@ -136,7 +136,7 @@ def _place(i: int, start: dict[str, float], length: float) -> tuple[str, float]:
 def _routes(
     places: list[tuple[str, float]], lengths: dict[str, float], driven: list[int], speed_dev: float, rounds: int
 ) -> str:
-    """Everyone drives round from where they begin. Inside a junction nobody can: they begin in front of it and are moved."""
+    """Every vehicle drives round from its start. None can depart inside a junction: those depart before it and are moved."""
     lanes = list(lengths)
     lines = [
         vehicles.kind("human", decel=1.5, speed_dev=speed_dev),

@@ -1,6 +1,6 @@
 """Merge: a highway that a ramp joins, with five of the vehicles on it driven by agents.
 
-Flow's merge benchmark (Vinitsky et al. 2018) in the setting of paper 001, Section VII.
+Flow's merge benchmark (Vinitsky et al. 2018) in the setting of `xu2024`, Section VII.
 """
 
 from typing import Any, Literal
@@ -22,7 +22,7 @@ class Merge(Traffic):
     """An agent is a slot, and drives the vehicle that holds it.
 
     After `warm_up` steps, when some 46 vehicles are on the road, the slots go to vehicles drawn at random from them; the
-    slot of a vehicle that leaves is drawn anew at once. With a `penetration` slots are dealt out as in Flow instead: that
+    slot of a vehicle that leaves goes to another at once. With a `penetration` slots are dealt out as in Flow instead: that
     share of the highway's inflow is for agents, and takes free slots first come, first served. An empty slot sees zeros,
     and its action does nothing.
 
@@ -48,13 +48,13 @@ class Merge(Traffic):
         horizon: int = 1500,
     ) -> None:
         if driver not in ("agents", "sumo"):
-            raise ValueError(f"driver={driver!r}, wanted 'agents' or 'sumo'")
+            raise ValueError(f"driver={driver!r}, expected 'agents' or 'sumo'")
         if slots < 1 or warm_up < 0 or not acceleration > 0.0 or speed_dev < 0.0:
-            came = f"{slots}, {warm_up}, {acceleration} and {speed_dev}"
-            raise ValueError(f"wanted slots >= 1, warm_up >= 0, acceleration > 0 and speed_dev >= 0, got {came}")
+            got = f"{slots}, {warm_up}, {acceleration} and {speed_dev}"
+            raise ValueError(f"expected slots >= 1, warm_up >= 0, acceleration > 0 and speed_dev >= 0, got {got}")
         if penetration is not None and not 0.0 < penetration < 1.0:
-            raise ValueError(f"wanted 0 < penetration < 1, or None for slots drawn at random, got {penetration}")
-        road = network.built(roads.merge())
+            raise ValueError(f"expected 0 < penetration < 1, or None for slots drawn at random, got {penetration}")
+        road = network.build(roads.merge())
         highway, ramp = (network.lanes_along(road, edges) for edges in (roads.HIGHWAY, roads.RAMP))
         self._to_end = _to_end(highway, road.lengths) | _to_end(ramp, road.lengths)
         self._highway_lanes, self._ramp_lanes, self._shared_lane = highway[:-1], ramp[:-1], highway[-1]
@@ -62,7 +62,7 @@ class Merge(Traffic):
 
         self._driver, self._fifo, self._warm_up = driver, penetration is not None, warm_up
         self._step_up, self._speed_mode = acceleration * DT, speed_mode
-        routes = network.written(_routes(penetration or 0.0, speed_dev))
+        routes = network.write_routes(_routes(penetration or 0.0, speed_dev))
         super().__init__(
             [f"slot_{i}" for i in range(slots)],
             Box(0.0, 1.0, (6,), np.float32),
@@ -77,7 +77,7 @@ class Merge(Traffic):
 
     def _begin(self, seed: int, random: np.random.Generator) -> None:
         self._random = random
-        self._slots: list[str] = [""] * len(self.possible_agents)  # the id of the vehicle that holds it; "": nobody
+        self._slots: list[str] = [""] * len(self.possible_agents)  # the id of the vehicle that holds it; "": none
         self._queue: list[str] = []
         self._simulation.begin(seed)
         for _ in range(self._warm_up):
@@ -99,7 +99,7 @@ class Merge(Traffic):
         return crash
 
     def _welcome(self) -> None:
-        """Those who have just come onto the road."""
+        """Set up the vehicles that have just entered the road."""
         for v in libsumo.simulation.getDepartedIDList():
             libsumo.vehicle.setSpeedMode(v, self._speed_mode)
             if self._fifo and v.startswith("agents"):
@@ -155,7 +155,7 @@ class Merge(Traffic):
 
     def _left(self, v: str) -> float:
         """How far it is to the end of the road, in m."""
-        return self._to_end[libsumo.vehicle.getLaneID(v)] - libsumo.vehicle.getLanePosition(v)
+        return self._to_end[libsumo.vehicle.getLaneID(v)] - float(libsumo.vehicle.getLanePosition(v))
 
     def _at(self, v: str, length: float) -> tuple[float, float]:
         return 1.0 - self._left(v) / length, self._v[v] / TOP_SPEED

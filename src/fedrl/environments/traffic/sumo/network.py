@@ -1,4 +1,4 @@
-"""SUMO networks: made once by `netconvert`, kept in the user's cache folder, and read back as lanes."""
+"""SUMO networks: built once by `netconvert`, kept in the user's cache folder, and read back as lanes."""
 
 import os
 import subprocess
@@ -27,10 +27,10 @@ class Network(NamedTuple):
     inside: dict[tuple[str, str], str]  # (edge, next edge) -> the lane that leads across the junction between them
 
 
-def built(road: Road) -> Network:
-    """The network of a road. Another SUMO may build it a little differently, so each version has its own file."""
-    texts = {kind: _plain(root) for kind, root in _described(road).items()}
-    return read(cached("net.xml", "".join(texts.values()), lambda folder: _converted(texts, folder)))
+def build(road: Road) -> Network:
+    """The network of a road. Versions of SUMO may build it slightly differently, so each has its own file."""
+    texts = {kind: _plain(root) for kind, root in _describe(road).items()}
+    return read(cached("net.xml", "".join(texts.values()), lambda folder: _convert(texts, folder)))
 
 
 def read(file: Path) -> Network:
@@ -59,7 +59,7 @@ def lanes_along(network: Network, edges: Sequence[str]) -> list[str]:
     return lanes
 
 
-def written(text: str) -> Path:
+def write_routes(text: str) -> Path:
     """A routes file with this text."""
 
     def write(folder: Path) -> Path:
@@ -69,7 +69,7 @@ def written(text: str) -> Path:
     return cached("rou.xml", text, write)
 
 
-def _described(road: Road) -> dict[str, ElementTree.Element]:
+def _describe(road: Road) -> dict[str, ElementTree.Element]:
     nodes, edges, connections = (ElementTree.Element(name) for name in ("nodes", "edges", "connections"))
     for node in road.nodes:
         options = {"type": node.kind, "radius": node.radius}
@@ -84,15 +84,15 @@ def _described(road: Road) -> dict[str, ElementTree.Element]:
 
 
 def _add(parent: ElementTree.Element, name: str, **attributes: object) -> None:
-    given = {key: str(value) for key, value in attributes.items() if value is not None}
-    ElementTree.SubElement(parent, name, given)
+    texts = {key: str(value) for key, value in attributes.items() if value is not None}
+    ElementTree.SubElement(parent, name, texts)
 
 
 def _plain(root: ElementTree.Element) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _converted(texts: dict[str, str], folder: Path) -> Path:
+def _convert(texts: dict[str, str], folder: Path) -> Path:
     options = ["--no-turnarounds", "true", "--output-file", "net"]
     for kind, text in texts.items():
         (folder / kind).write_text(text)
@@ -116,7 +116,7 @@ def netconvert(options: Sequence[str], folder: Path) -> None:
 
 
 def cached(suffix: str, text: str, make: Callable[[Path], Path]) -> Path:
-    """The file for `text`, which `make(folder)` writes if it is not there; whole or not at all, whoever else is at it."""
+    """The file for `text`. If it does not exist, `make(folder)` writes it; atomically, so that processes may race."""
     name = sha256(f"{libsumo.__version__} {text}".encode()).hexdigest()[:20]
     folder = cache_folder("traffic")
     file = folder / f"{name}.{suffix}"
@@ -127,5 +127,5 @@ def cached(suffix: str, text: str, make: Callable[[Path], Path]) -> Path:
         with TemporaryDirectory(dir=folder) as scratch:
             os.replace(make(Path(scratch)), file)
     except OSError as error:
-        raise OSError(f"SUMO's files cannot be kept in {folder}: {error}; point XDG_CACHE_HOME elsewhere") from error
+        raise OSError(f"cannot write SUMO's files to {folder}: {error}; point XDG_CACHE_HOME elsewhere") from error
     return file

@@ -1,4 +1,4 @@
-"""What Figure Eight and Merge have in common: the PettingZoo side, seeds, the reward and the end of an epoch."""
+"""What Figure Eight and Merge share: the PettingZoo interface, seeds, the reward and the end of an epoch."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple
@@ -9,11 +9,11 @@ from pettingzoo import ParallelEnv
 
 from fedrl.environments.traffic.sumo.network import Network
 from fedrl.environments.traffic.sumo.simulation import Simulation
-from fedrl.environments.traffic.sumo.vehicles import Vehicle, drawn
+from fedrl.environments.traffic.sumo.vehicles import Vehicle, on_road
 
 
 class Outcome(NamedTuple):
-    """What a step brings. After a crash, observations and mean speed are still those of the moment before it."""
+    """The result of a step. After a crash, observations and mean speed are those from before it."""
 
     observations: np.ndarray  # [agents, 6] float32
     reward: float  # NAS: the mean speed of all vehicles over v_ref, clipped to [0, 1]; 0 if there was a crash
@@ -22,7 +22,7 @@ class Outcome(NamedTuple):
     truncated: bool  # out of time: the epoch stops here
 
 
-class Traffic(ParallelEnv[str, np.ndarray, np.ndarray], ABC):
+class Traffic(ParallelEnv[str, np.ndarray, np.ndarray], ABC):  # type: ignore[misc]  # PettingZoo is untyped
     """Agents that drive vehicles among others. An action is an acceleration in [-1, 1], clipped if it lies outside.
 
     `begin` and `advance` are `reset` and `step` on arrays, in the order of `possible_agents`.
@@ -41,7 +41,7 @@ class Traffic(ParallelEnv[str, np.ndarray, np.ndarray], ABC):
         horizon: int,
     ) -> None:
         if not v_ref > 0.0 or horizon < 1:
-            raise ValueError(f"wanted v_ref > 0 and horizon >= 1, got {v_ref} and {horizon}")
+            raise ValueError(f"expected v_ref > 0 and horizon >= 1, got {v_ref} and {horizon}")
         self.possible_agents = agents
         self.agents: list[str] = []
         self.v_ref, self.horizon, self.time = v_ref, horizon, 0
@@ -54,7 +54,7 @@ class Traffic(ParallelEnv[str, np.ndarray, np.ndarray], ABC):
 
     @abstractmethod
     def _begin(self, seed: int, random: np.random.Generator) -> None:
-        """A new epoch, of SUMO by `seed` and of everything else by `random`."""
+        """Start an epoch: `seed` is SUMO's, `random` is for everything else."""
 
     @abstractmethod
     def _move(self, actions: list[float]) -> bool:
@@ -70,9 +70,9 @@ class Traffic(ParallelEnv[str, np.ndarray, np.ndarray], ABC):
     def _mean_speed(self) -> float: ...
 
     def begin(self, seed: int) -> np.ndarray:
-        """A new epoch, which `seed` decides entirely; the observations [agents, 6]."""
+        """Start an epoch, fully determined by `seed`; returns the observations [agents, 6]."""
         if seed < 0:
-            raise ValueError(f"seeds are whole numbers from 0, got {seed}")
+            raise ValueError(f"seeds must be whole numbers from 0, got {seed}")
         sumo, rest = np.random.SeedSequence(seed).spawn(2)
         self.agents, self.time = [], 0
         self._begin(int(sumo.generate_state(1)[0] >> 1), np.random.default_rng(rest))
@@ -86,12 +86,12 @@ class Traffic(ParallelEnv[str, np.ndarray, np.ndarray], ABC):
             raise RuntimeError("the epoch is over or has not begun: call reset()")
         if actions.shape != (len(self.agents),):
             raise ValueError(
-                f"actions of shape {actions.shape}, wanted one number for each of {len(self.agents)} agents"
+                f"actions of shape {actions.shape}, expected one number for each of {len(self.agents)} agents"
             )
         if not np.isfinite(actions).all():
             agent = int(np.argmin(np.isfinite(actions)))
             raise ValueError(
-                f"{self.agents[agent]}: action {actions[agent]}, wanted a number in [-1, 1]; "
+                f"{self.agents[agent]}: action {actions[agent]}, expected a number in [-1, 1]; "
                 "has the policy that drew it diverged?"
             )
         crash = self._move(np.clip(actions, -1.0, 1.0).tolist())
@@ -107,7 +107,7 @@ class Traffic(ParallelEnv[str, np.ndarray, np.ndarray], ABC):
     def reset(
         self, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, Any]]]:
-        """A new epoch. Without a seed it is the next in the row that the last seed began; `options` are not looked at."""
+        """Start an epoch. Without a seed, it is the next in the sequence of the last seed; `options` are ignored."""
         if seed is not None or self._seeds is None:
             self._seeds = np.random.default_rng(seed)
         epoch = int(self._seeds.integers(2**63)) if seed is None else seed
@@ -132,7 +132,7 @@ class Traffic(ParallelEnv[str, np.ndarray, np.ndarray], ABC):
     def vehicles(self) -> list[Vehicle]:
         """Every vehicle on the road, for drawing."""
         self._simulation.check()
-        return drawn(self._driven_by_agents())
+        return on_road(self._driven_by_agents())
 
     def observation_space(self, agent: str) -> Box:
         return self.observation_spaces[agent]
@@ -149,13 +149,13 @@ class Traffic(ParallelEnv[str, np.ndarray, np.ndarray], ABC):
 
     def _in_order(self, actions: dict[str, np.ndarray]) -> np.ndarray:
         if self.agents and actions.keys() != set(self.agents):
-            raise ValueError(f"actions came for {sorted(actions)}, wanted one for each of {self.agents}")
+            raise ValueError(f"got actions for {sorted(actions)}, expected one for each of {self.agents}")
         numbers = np.empty(len(self.agents))
         for slot, agent in enumerate(self.agents):
             action = np.asarray(actions[agent])
             if action.shape != (1,) or action.dtype.kind not in "fiu":
                 raise ValueError(
-                    f"{agent}: action {action!r} of shape {action.shape}, wanted shape (1,): an acceleration in [-1, 1]"
+                    f"{agent}: action {action!r} of shape {action.shape}, expected shape (1,): an acceleration in [-1, 1]"
                 )
             numbers[slot] = action[0]
         return numbers

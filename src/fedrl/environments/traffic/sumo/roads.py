@@ -1,4 +1,4 @@
-"""The roads of Flow's benchmarks (Vinitsky et al. 2018), as descriptions that `network.built` turns into SUMO networks."""
+"""The roads of Flow's benchmarks (Vinitsky et al. 2018), as descriptions that `network.build` turns into SUMO networks."""
 
 from math import cos, pi, sin, sqrt
 from typing import NamedTuple

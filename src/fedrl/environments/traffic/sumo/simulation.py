@@ -1,7 +1,7 @@
-"""The one SUMO simulation of this process, and the guard that keeps it one.
+"""The SUMO simulation of this process, guarded so that there is only one.
 
-libsumo holds a single simulation per process. Starting a second one silently throws the first away, and a forked child
-holds a copy of its parent's; both are refused here.
+libsumo holds a single simulation per process. Starting a second one silently discards the first, and a forked child holds
+a copy of its parent's; both are refused here.
 """
 
 import os
@@ -13,7 +13,7 @@ import libsumo
 
 
 class _Running(NamedTuple):
-    owner: "weakref.ref[Simulation]"  # weak: one that nobody refers to any more does not stand in the way
+    owner: "weakref.ref[Simulation]"  # weak: a simulation that was dropped does not block the next one
     process: int
 
 
@@ -21,7 +21,7 @@ _running: _Running | None = None
 
 
 class Simulation:
-    """A network and its traffic. `begin` loads everything anew: nothing but the seed decides what follows."""
+    """A network and its traffic. `begin` reloads everything, so that the seed alone determines what follows."""
 
     def __init__(self, network: Path, routes: Path, *, dt: float) -> None:
         self.dt = dt
@@ -48,10 +48,10 @@ class Simulation:
         """One step; True if vehicles have collided in it."""
         self.check()
         libsumo.simulation.step()
-        return libsumo.simulation.getStartingTeleportNumber() > 0
+        return bool(libsumo.simulation.getStartingTeleportNumber() > 0)
 
     def check(self) -> None:
-        """That what libsumo holds is this simulation."""
+        """Raise unless libsumo holds this simulation."""
         if _running is None or _running.owner() is not self:
             raise RuntimeError("the simulation is not running: call reset() first, also after close()")
         if _running.process != os.getpid():
@@ -77,7 +77,7 @@ def _check_free_for(simulation: Simulation) -> None:
 
 _SECOND = (
     "libsumo holds one simulation per process and would silently replace it. close() it first, or give this one a process "
-    "of its own: fedrl.environments.subprocess_env.Apart(make)"
+    "of its own: fedrl.environments.subprocess_env.SubprocessEnv(make)"
 )
 _FORKED = (
     "this process was forked from one in which a traffic environment was running, and has only a copy of its simulation; "

@@ -1,4 +1,4 @@
-"""Vehicles: what SUMO is told of them, the intelligent driver model that drives Flow's humans, and where to draw them."""
+"""Vehicles: their SUMO types, the intelligent driver model of Flow's humans, and their places for drawing."""
 
 from collections.abc import Container
 from math import sqrt
@@ -12,7 +12,7 @@ COMMAND = 0.001  # s: `slowDown` over less than a step reaches its speed in one 
 
 
 class Vehicle(NamedTuple):
-    """A vehicle as it is to be drawn."""
+    """A vehicle's place, for drawing."""
 
     id: str
     x: float  # m, the middle of its front bumper
@@ -31,18 +31,18 @@ def kind(name: str, *, decel: float, speed_dev: float, accel: float = 2.6) -> st
 
 def idm(speed: float, ahead: float, gap: float) -> float:
     """The acceleration of Flow's human: v0 = 30, T = 1, a = 1, b = 1.5, delta = 4, s0 = 2; `gap` from bumper to bumper."""
-    wanted = 2.0 + max(0.0, speed + speed * (speed - ahead) / _TWICE_ROOT_AB)
-    return 1.0 - (speed / TOP_SPEED) ** 4 - (wanted / (gap if abs(gap) > 1e-3 else 1e-3)) ** 2
+    desired_gap = 2.0 + max(0.0, speed + speed * (speed - ahead) / _TWICE_ROOT_AB)
+    return 1.0 - (speed / TOP_SPEED) ** 4 - (desired_gap / (gap if abs(gap) > 1e-3 else 1e-3)) ** 2
 
 
 _TWICE_ROOT_AB = 2 * sqrt(1.0 * 1.5)
 
 
-def drawn(learning: Container[str]) -> list[Vehicle]:
-    """All that are on the road; those named in `learning` are marked."""
-    found = []
+def on_road(learning: Container[str]) -> list[Vehicle]:
+    """All vehicles on the road; those in `learning` are marked."""
+    vehicles = []
     for v in libsumo.vehicle.getIDList():
         if libsumo.vehicle.getLaneID(v):  # none: it has collided
             x, y = libsumo.vehicle.getPosition(v)
-            found.append(Vehicle(v, x, y, libsumo.vehicle.getAngle(v), v in learning))
-    return found
+            vehicles.append(Vehicle(v, x, y, libsumo.vehicle.getAngle(v), v in learning))
+    return vehicles

@@ -1,8 +1,8 @@
-"""Processes in which roads are driven, shared by all clients of this process: as many as one client has copies.
+"""Processes that simulate roads, shared by all clients of this process: as many as one client has copies.
 
 libsumo holds one simulation per process, and a client needs its own only during a roll-out. So a copy does not own its
-process: whoever begins an episode on a seat has it until somebody else does. What an episode has come to can be repeated on
-any seat, from its seed and the actions taken.
+process: it uses one from the start of an episode until another client starts an episode there. An episode can be replayed
+in any process from its seed and the actions taken.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -22,7 +22,7 @@ class Settings(NamedTuple):
     driver: str = "agent"
 
 
-def roads(settings: Settings) -> OsmRoads:
+def make_roads(settings: Settings) -> OsmRoads:
     network = settings.network
     return OsmRoads(
         network.path,
@@ -36,9 +36,10 @@ def roads(settings: Settings) -> OsmRoads:
     )
 
 
-class Desk(ParallelEnv[str, np.ndarray, np.ndarray]):
-    """What a seat's process holds: every network it has been asked for, and the simulation of the last. Nobody is an agent
-    in the sense of PettingZoo; it is reached by `call`.
+class RoadsServer(ParallelEnv[str, np.ndarray, np.ndarray]):  # type: ignore[misc]  # PettingZoo is untyped
+    """What runs in a pooled process: every network requested so far, and the simulation of the last one.
+
+    It has no agents in PettingZoo's sense; use `SubprocessEnv.call`.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
@@ -50,16 +51,16 @@ class Desk(ParallelEnv[str, np.ndarray, np.ndarray]):
         self._now: OsmRoads | None = None
 
     def begin(self, settings: Settings, seed: int, actions: list[np.ndarray]) -> np.ndarray:
-        """The observation of the episode with this seed, after these actions."""
+        """Start the episode with this seed and take these actions; returns the last observation."""
         if settings not in self._known:
-            self._known[settings] = roads(settings)
+            self._known[settings] = make_roads(settings)
         if self._now is not None and self._now is not self._known[settings]:
             self._now.close()
         self._now = self._known[settings]
-        seen, _ = self._now.reset(seed=seed)
+        observation, _ = self._now.reset(seed=seed)
         for action in actions:
-            seen, *_ = self._now.step(action)
-        return seen
+            observation, *_ = self._now.step(action)
+        return observation
 
     def advance(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool]:
         assert self._now is not None
@@ -70,34 +71,34 @@ class Desk(ParallelEnv[str, np.ndarray, np.ndarray]):
             self._now.close()
 
 
-class Seat:
-    """A process, and whose episode is in it."""
+class PooledProcess:
+    """A process, and the simulator whose episode runs in it."""
 
     def __init__(self) -> None:
-        self.apart = SubprocessEnv(Desk)
-        self.holder: object | None = None
+        self.env = SubprocessEnv(RoadsServer)
+        self.user: object | None = None
 
-    def renew(self) -> None:
-        """Another process for one that has died."""
-        self.apart.close()
-        self.apart, self.holder = SubprocessEnv(Desk), None
+    def restart(self) -> None:
+        """Replace a process that has died."""
+        self.env.close()
+        self.env, self.user = SubprocessEnv(RoadsServer), None
 
 
-_seats: list[Seat] = []
+_pool: list[PooledProcess] = []
 _users: list[object] = []
 
 
-def taken(user: object, count: int) -> list[Seat]:
-    """`count` seats for somebody who will say when they need them no more; others have the same ones."""
+def acquire(user: object, count: int) -> list[PooledProcess]:
+    """`count` processes, shared with all other users; call `release` when they are no longer needed."""
     _users.append(user)
-    while len(_seats) < count:
-        _seats.append(Seat())
-    return _seats[:count]
+    while len(_pool) < count:
+        _pool.append(PooledProcess())
+    return _pool[:count]
 
 
-def given_back(user: object) -> None:
-    """When the last has gone, so have the processes."""
+def release(user: object) -> None:
+    """The last user closes the processes."""
     if user in _users:
         _users.remove(user)
-    while _seats and not _users:
-        _seats.pop().apart.close()
+    while _pool and not _users:
+        _pool.pop().env.close()

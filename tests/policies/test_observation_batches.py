@@ -5,7 +5,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from fedrl.environments import checks, spaces
-from fedrl.policies.given import rows_of
+from fedrl.policies.observation_batches import split_batch
 from fedrl.policies.saved import SavedPolicy
 
 NESTED = Dict(a=Box(-1, 1, (2,)), b=Discrete(3, start=1), z=Tuple((MultiBinary(2), MultiDiscrete([2, 3]))))
@@ -14,7 +14,7 @@ PAIR = Tuple((Discrete(3), Box(0, 255, (2, 2), np.uint8)))
 
 def flat(space, given) -> tuple[np.ndarray, bool]:
     description = spaces.describe(space)
-    rows, one = rows_of(description, checks.observation_fault(description), given)
+    rows, one = split_batch(description, checks.observation_fault(description), given)
     return spaces.flatten(description, rows), one
 
 
@@ -53,23 +53,23 @@ def test_one_of_a_tuple_may_be_a_list():
 @pytest.mark.parametrize(
     ("space", "given", "said"),
     [
-        (Box(-1, 1, (4,)), np.zeros((4, 1)), r"observation 0 of 4 is an array of shape \(1,\), wanted \(4,\)"),
-        (Box(-1, 1, (4,)), np.zeros(3), r"the observation is an array of shape \(3,\), wanted \(4,\)"),
+        (Box(-1, 1, (4,)), np.zeros((4, 1)), r"observation 0 of 4 is an array of shape \(1,\), expected \(4,\)"),
+        (Box(-1, 1, (4,)), np.zeros(3), r"the observation is an array of shape \(3,\), expected \(4,\)"),
         (Box(-1, 1, (4,)), np.zeros((0, 4)), "an empty batch"),
-        (Box(-1, 1, (2,)), [[0.0, 0.0], [0.0]], r"wanted an array of shape \(2,\)"),
-        (Box(-1, 1, (2,)), "no", "wanted numbers"),
-        (Box(0, 255, (2, 2, 1), np.uint8), np.zeros((3, 4)), r"shape \(3, 4\), wanted \(2, 2, 1\)"),
-        (Discrete(5, start=2), 1, "1 .*, outside of 2 to 6"),
-        (Discrete(5), -1, "-1 .*, outside of 0 to 4"),
-        (Discrete(5), [1, 9], r"observation 1 of 2 is .*9.*, outside of 0 to 4"),
-        (Discrete(5), 1.9, "wanted whole numbers"),
+        (Box(-1, 1, (2,)), [[0.0, 0.0], [0.0]], r"expected an array of shape \(2,\)"),
+        (Box(-1, 1, (2,)), "no", "expected numbers"),
+        (Box(0, 255, (2, 2, 1), np.uint8), np.zeros((3, 4)), r"shape \(3, 4\), expected \(2, 2, 1\)"),
+        (Discrete(5, start=2), 1, "1 .*, outside 2 to 6"),
+        (Discrete(5), -1, "-1 .*, outside 0 to 4"),
+        (Discrete(5), [1, 9], r"observation 1 of 2 is .*9.*, outside 0 to 4"),
+        (Discrete(5), 1.9, "expected whole numbers"),
         (Discrete(5), [], "an empty batch"),
-        (MultiDiscrete([2, 3]), [1, 3], r"outside of \[0, 0\] to \[1, 2\]"),
-        (NESTED, {"a": np.zeros(2)}, "wanted the entries 'a', 'b', 'z'"),
-        (NESTED, 3, "wanted the entries"),
+        (MultiDiscrete([2, 3]), [1, 3], r"outside \[0, 0\] to \[1, 2\]"),
+        (NESTED, {"a": np.zeros(2)}, "expected the entries 'a', 'b', 'z'"),
+        (NESTED, 3, "expected the entries"),
         (NESTED, [], "an empty batch"),
         (Dict(a=Discrete(3), b=Discrete(4)), {"a": np.arange(3), "b": np.arange(2)}, "in its entry 'a'"),
-        (PAIR, (0,), "wanted the entries 0, 1"),
+        (PAIR, (0,), "expected the entries 0, 1"),
     ],
 )
 def test_anything_else_is_refused_in_a_sentence(space, given, said):
@@ -96,11 +96,11 @@ def policy_of(hold: int = 1) -> SavedPolicy:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"client": "0"}, "client wants a whole number counted from 0, or None for one nobody knows, got '0'"),
-        ({"client": 0.5}, "client wants a whole number"),
-        ({"client": True}, "client wants a whole number"),
-        ({"seed": None}, "seed wants a whole number counted from 0, got None"),
-        ({"deterministic": "no"}, "deterministic wants True or False, got 'no'"),
+        ({"client": "0"}, "client must be a whole number counted from 0, or None for a new client, got '0'"),
+        ({"client": 0.5}, "client must be a whole number"),
+        ({"client": True}, "client must be a whole number"),
+        ({"seed": None}, "seed must be a whole number counted from 0, got None"),
+        ({"deterministic": "no"}, "deterministic must be True or False, got 'no'"),
     ],
 )
 def test_which_policy_is_asked_for(options, said):
@@ -112,9 +112,9 @@ def test_which_policy_is_asked_for(options, said):
 
 
 def test_what_is_no_number_and_what_is_no_generator():
-    with pytest.raises(ValueError, match="holds NaN or infinity, wanted finite numbers"):
+    with pytest.raises(ValueError, match="holds NaN or infinity, expected finite numbers"):
         policy_of().policy()(np.array([0.0, np.nan]))
-    with pytest.raises(TypeError, match=r"rng wants a generator such as np.random.default_rng\(0\), got 3"):
+    with pytest.raises(TypeError, match=r"rng must be a generator such as np.random.default_rng\(0\), got 3"):
         policy_of().policy(deterministic=False)(np.zeros(2), 3)
 
 
