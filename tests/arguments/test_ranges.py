@@ -139,7 +139,7 @@ WRONG: Mistakes = {
     ),
     "no critic": (
         lambda: own_critic(gradient_learner(reinforce.reinforce(horizon=3), eta=0.1, local_steps=1))(WHERE),
-        r"this learner has none that travels; give an actor-critic: own_critic\(ppo\(\)\)",
+        r"this learner has none that travels; pass an actor-critic: own_critic\(ppo\(\)\)",
     ),
     "its critic twice": (lambda: own_critic(own_critic(PPO()))(WHERE), "this learner has none that travels"),
 }

@@ -31,9 +31,10 @@ class Graph(NamedTuple):
 
     @property
     def adjacency(self) -> np.ndarray:
-        joined = np.zeros((self.agents, self.agents))
-        joined[tuple(np.array(self.edges).T)] = 1.0
-        return joined + joined.T
+        linked: np.ndarray = np.zeros((self.agents, self.agents))
+        linked[tuple(np.array(self.edges).T)] = 1.0
+        both: np.ndarray = linked + linked.T
+        return both
 
     @property
     def degrees(self) -> np.ndarray:
@@ -47,7 +48,8 @@ class Graph(NamedTuple):
     @property
     def laplacian(self) -> np.ndarray:
         """La [m, m], Eq. (54)."""
-        return np.diag(self.degrees.astype(float)) - self.adjacency
+        laplacian: np.ndarray = np.diag(self.degrees.astype(float)) - self.adjacency
+        return laplacian
 
     @property
     def mu(self) -> np.ndarray:

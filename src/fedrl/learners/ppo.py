@@ -57,7 +57,7 @@ def ppo(
     """PPO (Schulman et al. 2017): `epochs` passes over the batch, minibatch by minibatch; epochs=0 only fits V.
 
     `trust` says how far one batch may move the policy; `learning_rate` (the actor's step size) and `entropy` (coefficient of the
-    bonus) are numbers, or schedules by round (`learners/optimizers.py`). `optimizer` has no rate of its own: `steps.adam()`, not
+    bonus) are numbers, or schedules by round (`learners/optimizers.py`). `optimizer` has no rate of its own: `adam()` of `optimizers.py`, not
     `optax.adam(1e-3)`. The settings from `policy` on are explained in `ActorCritic`. The defaults are those of common PPO;
     those of Xie & Song 2025 are in `recipes/xie2025`.
 
@@ -91,7 +91,7 @@ def _climbing(
 ) -> Improvement:
     """The actor up its surrogate and entropy bonus, minibatch by minibatch."""
     if not (policy.kl and policy.entropy):
-        raise ValueError("PPO wants a policy with closed-form KL and entropy; use fedrl.policies.mlp")
+        raise ValueError("PPO needs a policy with closed-form KL and entropy; use fedrl.policies.mlp")
     kl, shannon = policy.kl, policy.entropy
 
     def improve(actor: Tree, state: PPOState, batch: Batch, round: Array, key: Key) -> tuple[Tree, PPOState, Metrics]:

@@ -56,7 +56,15 @@ def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: f
         def sample(theta: Tree, message: Tree, client: Client, *rest: Tree) -> Tree:
             return touch.sample(theta, client, *rest)
 
-        return Direction(sample, learn, touch.shared_env, touch.init_shared_state, horizon * batch, EPISODES)
+        return Direction(
+            sample,
+            learn,
+            touch.shared_env,
+            touch.init_shared_state,
+            most_env_steps=horizon * batch,
+            reports=EPISODES,
+            episodes=(batch, horizon),
+        )
 
     return build
 
