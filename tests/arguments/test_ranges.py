@@ -127,7 +127,7 @@ WRONG: Mistakes = {
     ),
     "reports of nobody": (
         lambda: alone.alone(PPO(remember=1, warm_up=2048), selection=power_of_choice(3, 2))(FED),
-        "clients that go alone send nothing, and this selection wants reports of them; give selection=uniform",
+        "clients that go alone send nothing, and this selection needs reports from them; give selection=uniform",
     ),
     "looked at before a measurement": (
         lambda: trained(method(), evaluation=exact_return(uniform_of(3, 2))),

@@ -39,7 +39,8 @@ class Graph(NamedTuple):
     @property
     def degrees(self) -> np.ndarray:
         """|Omega_i| [m], how many neighbours each agent has."""
-        return self.adjacency.sum(axis=1).astype(int)
+        degrees: np.ndarray = self.adjacency.sum(axis=1).astype(int)
+        return degrees
 
     @property
     def max_degree(self) -> int:

@@ -1,4 +1,4 @@
-"""Generalised advantage estimation (Schulman et al. 2016) on batches of episodes that terminate, are truncated, or restart."""
+"""Generalised advantage estimation (Schulman et al. 2016) on episodes that terminate, are truncated, or restart."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +36,7 @@ def gae(
 
 
 def values_after(trajectory: Trajectory, value: Array, value_of: Callable[[Any], Array]) -> Array:
-    """V at `trajectory.after` [B, T], given V at `trajectory.obs`: the next step's, or `value_of` where an episode was truncated.
+    """V at `trajectory.after` [B, T], given V at `trajectory.obs`: the next step's, or `value_of` if truncated.
 
     Those places are few, so they are gathered and go through the network a handful at a time.
     """

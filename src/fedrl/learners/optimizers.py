@@ -1,4 +1,4 @@
-"""Step sizes and optimisers of network learners. Optimisers are optax transformations of unit step; `learning_rate` scales them."""
+"""Step sizes and optimisers of network learners: optax transformations of unit step, scaled by `learning_rate`."""
 
 from collections.abc import Callable
 from typing import Any

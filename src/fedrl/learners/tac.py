@@ -59,9 +59,10 @@ def tac(
     at_least(1, minibatch=minibatch)
     learning_rate_at, alpha_at = as_schedule("learning_rate", learning_rate), as_schedule("alpha", alpha)
     settings = ActorCritic(
-        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps, critic_learning_rate=critic_learning_rate,
-        critic_epochs=critic_epochs, critic_minibatch=critic_minibatch, gae_lambda=gae_lambda, filter_observations=filter_observations,
-        filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps,
+        critic_learning_rate=critic_learning_rate, critic_epochs=critic_epochs, critic_minibatch=critic_minibatch,
+        gae_lambda=gae_lambda, filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters,
+        bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:

@@ -63,9 +63,10 @@ def trpo(
         )
     at_least(1, iterations=iterations, backtracks=backtracks)
     settings = ActorCritic(
-        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps, critic_learning_rate=critic_learning_rate,
-        critic_epochs=critic_epochs, critic_minibatch=critic_minibatch, gae_lambda=gae_lambda, filter_observations=filter_observations,
-        filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps,
+        critic_learning_rate=critic_learning_rate, critic_epochs=critic_epochs, critic_minibatch=critic_minibatch,
+        gae_lambda=gae_lambda, filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters,
+        bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:
