@@ -62,7 +62,8 @@ def deep_fapi_with_federated_evaluation(
         trust=trust, optimizer=optimizer, learning_rate=learning_rate, minibatch=minibatch, entropy=entropy,
         policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps,
         critic_learning_rate=critic_learning_rate, critic_minibatch=critic_minibatch, gae_lambda=gae_lambda,
-        filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+        filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap,
+        warm_up=warm_up, remember=remember,
     )  # fmt: skip
     evaluate, improve = learner(epochs=0, critic_epochs=critic_epochs), learner(epochs=epochs, critic_epochs=0)
 
@@ -112,6 +113,7 @@ def deep_fapi_without_federated_evaluation(
         trust=trust, optimizer=optimizer, learning_rate=learning_rate, minibatch=minibatch, entropy=entropy,
         policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps,
         critic_learning_rate=critic_learning_rate, critic_minibatch=critic_minibatch, gae_lambda=gae_lambda,
-        filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+        filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap,
+        warm_up=warm_up, remember=remember,
     )  # fmt: skip
     return fedavg(own_critic(learner), selection=selection, combine=combine, channel=channel, project=project)

@@ -58,8 +58,8 @@ def ppo(
 
     `trust` says how far one batch may move the policy; `learning_rate` (the actor's step size) and `entropy` (coefficient
     of the bonus) are numbers, or schedules by round (`learners/optimizers.py`). `optimizer` has no step size of its own:
-    `adam()` of `learners/optimizers.py`, not `optax.adam(1e-3)`. The settings from `policy` on are explained in `ActorCritic`. The defaults are those of common PPO;
-    those of xie2025 are in `recipes/xie2025`.
+    `adam()` of `learners/optimizers.py`, not `optax.adam(1e-3)`. The settings from `policy` on are
+    explained in `ActorCritic`. The defaults are those of common PPO; those of xie2025 are in `recipes/xie2025`.
 
     Reports policy_loss, kl, clip_share and entropy (`report`), and what all actor-critics do: value_loss,
     explained_variance, episode_return and episode_length; the last two are NaN, that is not reported, if no episode ended.
