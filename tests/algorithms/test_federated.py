@@ -137,9 +137,9 @@ def test_going_alone_takes_a_selection_and_sends_nothing(selection):
 
 @pytest.mark.parametrize("phases", [1, 2])
 def test_fedpohcs_with_the_server_of_fedsvrpg_m(phases):
-    """Whose own clients remember nothing, which is said; with a learner that does, reports are of theta, not of u."""
+    """Whose own clients remember nothing by default, which is said; if they do, reports are of theta, not of u."""
     where, choice = federation(CLIENTS), fedpohcs(3, 2, sweeps=5, phases=phases)
-    with pytest.raises(ValueError, match="this learner remembers nothing"):
+    with pytest.raises(ValueError, match="this learner remembers nothing.*remember=1 to fedsvrpg_m, fedhapg_m"):
         fedsvrpg_m(beta=0.3, **STEPS, **SAMPLING, selection=choice)(where)
     rule = momentum_anchor(eta=0.5, local_steps=1, horizon=3, server_step=1.0, first_batch=2)
     algorithm = federated(rule, remembering(horizon=4), selection=choice)(where)

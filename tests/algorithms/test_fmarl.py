@@ -142,7 +142,7 @@ def test_paces():
     assert sorted(set(often)) == [2, 3, 4]
     with pytest.raises(ValueError, match=r"clients \[1\] finish no update in a period of tau=3; raise tau or leave"):
         by_step_time([1.0, 9.0])(2, 3)
-    with pytest.raises(ValueError, match="wanted 2 numbers of local updates between 1 and tau=3"):
+    with pytest.raises(ValueError, match="expected 2 numbers of local updates between 1 and tau=3"):
         given([1, 4])(2, 3)
 
 

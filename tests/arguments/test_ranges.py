@@ -127,7 +127,7 @@ WRONG: Mistakes = {
     ),
     "reports of nobody": (
         lambda: alone.alone(PPO(remember=1, warm_up=2048), selection=power_of_choice(3, 2))(FED),
-        "clients that go alone send nothing, and this selection wants reports of them; give selection=uniform",
+        "clients that go alone send nothing, and this selection needs reports from them; give selection=uniform",
     ),
     "looked at before a measurement": (
         lambda: trained(method(), evaluation=exact_return(uniform_of(3, 2))),
@@ -139,7 +139,7 @@ WRONG: Mistakes = {
     ),
     "no critic": (
         lambda: own_critic(gradient_learner(reinforce.reinforce(horizon=3), eta=0.1, local_steps=1))(WHERE),
-        r"this learner has none that travels; give an actor-critic: own_critic\(ppo\(\)\)",
+        r"this learner has none that travels; pass an actor-critic: own_critic\(ppo\(\)\)",
     ),
     "its critic twice": (lambda: own_critic(own_critic(PPO()))(WHERE), "this learner has none that travels"),
 }

@@ -63,7 +63,7 @@ def test_no_delay_is_the_method_itself():
 
 
 def test_what_cannot_be_delayed_is_named():
-    with pytest.raises(ValueError, match="delays want up >= 0, down >= 0 and every >= 1"):
+    with pytest.raises(ValueError, match="delays need up >= 0, down >= 0 and every >= 1"):
         delayed(fedavg(LEARNER), up=-1)
     from support.remembering import remembering
 

@@ -183,5 +183,5 @@ def test_uneven_rows_are_refused():
 
 
 def test_a_policy_without_closed_forms_is_refused():
-    with pytest.raises(ValueError, match="PPO wants a policy with closed-form KL and entropy"):
+    with pytest.raises(ValueError, match="PPO needs a policy with closed-form KL and entropy"):
         ppo(policy=softmax_table())(finite.environment(3, 2, 0.9))

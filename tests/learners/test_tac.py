@@ -110,5 +110,5 @@ def test_learns_with_the_same_bits_on_both_engines():
 def test_nonsense_is_refused():
     with pytest.raises(ValueError, match="q must be a finite number larger than 0, got 0"):
         tac(q=0)
-    with pytest.raises(ValueError, match="TAC wants a policy with closed-form Tsallis entropies"):
+    with pytest.raises(ValueError, match="TAC needs a policy with closed-form Tsallis entropies"):
         tac(policy=softmax_table())(finite.environment(3, 2, 0.9))

@@ -163,10 +163,10 @@ def test_learns_with_the_same_bits_on_both_engines():
 
 @pytest.mark.parametrize("settings", [{"delta": 0.0}, {"damping": -1.0}, {"shrink": 1.0}])
 def test_nonsense_is_refused(settings):
-    with pytest.raises(ValueError, match="TRPO wants delta > 0, damping >= 0 and shrink in"):
+    with pytest.raises(ValueError, match="TRPO needs delta > 0, damping >= 0 and shrink in"):
         trpo(**settings)
 
 
 def test_a_policy_without_kl_is_refused():
-    with pytest.raises(ValueError, match="TRPO wants a policy with closed-form KL"):
+    with pytest.raises(ValueError, match="TRPO needs a policy with closed-form KL"):
         trpo(policy=softmax_table())(finite.environment(3, 2, 0.9))

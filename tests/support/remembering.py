@@ -35,7 +35,9 @@ def remembering(*, eta: float = 0.5, horizon: int = 16, batch: int = 2) -> Build
         local = LocalUpdate(
             start=lambda message, client, key: Local(message.theta, message, client.memory),
             sample=lambda local, client, key: act(local.theta, client, key),
-            estimate=lambda local, trajectory, client, key: (jax.grad(loss)(local.theta, trajectory), local._replace(memory=trajectory)),
+            estimate=lambda local, trajectory, client, key: (
+                jax.grad(loss)(local.theta, trajectory), local._replace(memory=trajectory),
+            ),
             apply=lambda local, slope, client: local._replace(theta=local.theta - eta * slope),
             finish=lambda local, client: (
                 trees.subtract(local.theta, local.message.theta), local.memory, env_steps(local.memory),

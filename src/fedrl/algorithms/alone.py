@@ -1,6 +1,6 @@
 """Going alone: every client trains its own policy and nothing is exchanged. The baseline a federation must beat.
 
-In a world where clients meet this is independent reinforcement learning, IRL (Xu et al. 2024).
+In an environment that clients share this is independent reinforcement learning, IRL (Xu et al. 2024).
 """
 
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ def alone(learner: BuildLearner, *, selection: BuildSelection = everyone()) -> M
         chooser = selection(federation, learner(federation.environment))
         if chooser.reports:
             raise ValueError(
-                "clients that go alone send nothing, and this selection wants reports of them; "
+                "clients that go alone send nothing, and this selection needs reports from them; "
                 "give selection=uniform(6) or selection=uniform_of(18, 6)"
             )
         return chooser

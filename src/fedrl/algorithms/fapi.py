@@ -29,7 +29,20 @@ from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
 from fedrl.theory.fapi import backup
 from fedrl.trees import Tree
-from fedrl.types import BuildPolicy, Channel, Client, Cohort, Combine, Learner, LocalUpdate, Metrics, Policy
+from fedrl.types import (
+    Apply,
+    BuildPolicy,
+    Channel,
+    Client,
+    Cohort,
+    Combine,
+    Estimate,
+    InitParameters,
+    Learner,
+    LocalUpdate,
+    Metrics,
+    Policy,
+)
 
 
 class Iterate(NamedTuple):
@@ -47,7 +60,7 @@ class Critic(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    init: Callable  # (key) -> w
+    init: InitParameters  # of w
     local: LocalUpdate  # from an `Iterate`, which it only changes in w; uploads w_n
 
 
@@ -116,7 +129,7 @@ def fapi_with_federated_evaluation(
 ) -> Method:
     """Algorithm 1: clients evaluate pi^t and the server averages to V^t; they improve against it and it averages pi.
 
-    `selection` says who improves (Prop. 9), `evaluators` who evaluates; Eq. (10) as printed wants everyone.
+    `selection` says who improves (Prop. 9), `evaluators` who evaluates; Eq. (10) as printed needs everyone.
     """
 
     def learner(environment: Environment | Host) -> Learner:
@@ -166,7 +179,7 @@ def fapi_without_federated_evaluation(
     return federated(rule, learner, selection=selection, combine=combine, channel=channel, project=project)
 
 
-def _acting(policy: BuildPolicy, environment: Environment | Host, *steps: Callable) -> Policy:
+def _acting(policy: BuildPolicy, environment: Environment | Host, *steps: BuildEvaluation | BuildImprovement) -> Policy:
     acting = policy(environment)
     if any(getattr(step, "arguments", ("",))[0] in ("bellman_sweeps", "greedy_step") for step in steps):
         require_probabilities("FAPI", acting)
@@ -224,7 +237,9 @@ def _putting(part: Literal["theta", "kept"]) -> Receive:
     return receive
 
 
-def _without_acting(estimate: Callable, apply: Callable, upload: Callable[[Iterate], Tree]) -> LocalUpdate:
+def _without_acting(
+    estimate: Estimate[Iterate, Tree, Array], apply: Apply[Iterate, Array], upload: Callable[[Iterate], Tree]
+) -> LocalUpdate:
     return LocalUpdate(
         start=lambda message, client, key: message,
         sample=lambda local, client, key: (),

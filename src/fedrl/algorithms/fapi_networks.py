@@ -60,9 +60,10 @@ def deep_fapi_with_federated_evaluation(
     learner = partial(
         ppo,
         trust=trust, optimizer=optimizer, learning_rate=learning_rate, minibatch=minibatch, entropy=entropy,
-        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps, critic_learning_rate=critic_learning_rate,
-        critic_minibatch=critic_minibatch, gae_lambda=gae_lambda, filter_observations=filter_observations,
-        filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps,
+        critic_learning_rate=critic_learning_rate, critic_minibatch=critic_minibatch, gae_lambda=gae_lambda,
+        filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap,
+        warm_up=warm_up, remember=remember,
     )  # fmt: skip
     evaluate, improve = learner(epochs=0, critic_epochs=critic_epochs), learner(epochs=epochs, critic_epochs=0)
 
@@ -110,8 +111,9 @@ def deep_fapi_without_federated_evaluation(
     learner = ppo(
         epochs=epochs, critic_epochs=critic_epochs,
         trust=trust, optimizer=optimizer, learning_rate=learning_rate, minibatch=minibatch, entropy=entropy,
-        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps, critic_learning_rate=critic_learning_rate,
-        critic_minibatch=critic_minibatch, gae_lambda=gae_lambda, filter_observations=filter_observations,
-        filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps,
+        critic_learning_rate=critic_learning_rate, critic_minibatch=critic_minibatch, gae_lambda=gae_lambda,
+        filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap,
+        warm_up=warm_up, remember=remember,
     )  # fmt: skip
     return fedavg(own_critic(learner), selection=selection, combine=combine, channel=channel, project=project)

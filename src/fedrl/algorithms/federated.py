@@ -1,7 +1,7 @@
 """The frame of every federated method: a server rule, a learner, a selection, a way to combine, a channel.
 
 The only file in `algorithms/` that builds exchanges. The one in which clients learn is called "train"; what works on a
-finished method (`links.delays`, `agents.adapters`) finds it by that name, with `Algorithm.training` and `with_training`.
+finished method (`channels.delays`, `llm.adapters`) finds it by that name, with `Algorithm.training` and `with_training`.
 """
 
 from collections.abc import Callable
@@ -201,6 +201,6 @@ def check_combine(combine: Combine) -> None:
     package = (getattr(combine, "__module__", None) or "").split(".")[0]
     if package in ("numpy", "jax"):
         raise TypeError(
-            f"combine wants a function (stack of uploads, cohort) -> aggregate, got {package}'s "
+            f"combine must be a function (stack of uploads, cohort) -> aggregate, got {package}'s "
             f"{getattr(combine, '__name__', combine)}; give fedrl.aggregation.median.median, or leave it out for the mean"
         )

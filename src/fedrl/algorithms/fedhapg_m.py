@@ -24,6 +24,7 @@ def fedhapg_m(
     server_step: float = 1.0,
     first_batch: int = 0,
     policy: BuildPolicy = softmax_table(),
+    remember: int = 0,
     selection: BuildSelection = everyone(),
     combine: Combine = mean,
     channel: Channel = plain,
@@ -31,9 +32,8 @@ def fedhapg_m(
 ) -> Method:
     """FedSVRPG-M with Eq. (5) for the change of the gradient. Not FedAvg at beta = 1, for episodes are sampled under
     theta(alpha); only the first local step, where theta_{-1} = theta_0, is FedAvg's."""
-    check_beta(beta)
     return anchored(
-        hapg(beta=beta, horizon=horizon, batch=batch),
+        hapg(beta=check_beta(beta), horizon=horizon, batch=batch),
         eta=eta, local_steps=local_steps, horizon=horizon, server_step=server_step, first_batch=first_batch,
-        policy=policy, selection=selection, combine=combine, channel=channel, project=project,
+        policy=policy, remember=remember, selection=selection, combine=combine, channel=channel, project=project,
     )  # fmt: skip

@@ -100,7 +100,7 @@ def b_rs_fedpg(
     def ball(environment: Environment, acting: Policy) -> Callable[[Tree], Tree]:
         if not acting.actions or acting.decisions != bits_for(acting.actions):
             raise ValueError(
-                f"b_rs_fedpg wants a bit-level policy, one decision for each of the {bits_for(acting.actions)} bits of an "
+                f"b_rs_fedpg needs a bit-level policy, one decision for each of the {bits_for(acting.actions)} bits of an "
                 f"action; got one with {acting.decisions} for {acting.actions} actions; use bit_softmax(start=…) or rs_fedpg"
             )
         inside = linf_ball(projection_radius(lam, environment.gamma, acting.decisions) if radius is None else radius)

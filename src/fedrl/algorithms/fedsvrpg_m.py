@@ -25,15 +25,15 @@ def fedsvrpg_m(
     first_batch: int = 0,
     corrected: bool = True,
     policy: BuildPolicy = softmax_table(),
+    remember: int = 0,
     selection: BuildSelection = everyone(),
     combine: Combine = mean,
     channel: Channel = plain,
     project: Project | None = None,
 ) -> Method:
     """Clients follow Eq. (4); with beta = 1 and `server_step` = 1 this is FedAvg. corrected=False: heavy-ball momentum."""
-    check_beta(beta)
     return anchored(
-        svrpg(beta=beta, horizon=horizon, batch=batch, corrected=corrected),
+        svrpg(beta=check_beta(beta), horizon=horizon, batch=batch, corrected=corrected),
         eta=eta, local_steps=local_steps, horizon=horizon, server_step=server_step, first_batch=first_batch,
-        policy=policy, selection=selection, combine=combine, channel=channel, project=project,
+        policy=policy, remember=remember, selection=selection, combine=combine, channel=channel, project=project,
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """Federated multi-agent RL (Xu et al. 2024): periodic averaging, variation-aware, with decay, with talk between neighbours.
 
-Works with any learner on any federation; clients that meet in one world (traffic) are the paper's own case.
+Works with any learner on any federation; clients that share one environment (traffic) are the paper's own case.
 """
 
 from collections.abc import Callable
@@ -42,14 +42,15 @@ def fmarl(
     """Everyone makes tau local updates (tau_i with a `pace`), then the server averages them: Algorithm 1, Eqs. 5 and 11.
 
     `decay` weights the y-th update by D(y) (Eqs. 18, 19). With a `graph`, neighbours exchange directions before each step,
-    `interactions` (E) times with step size `epsilon` (Algorithm 2, Eqs. 23 to 25); who has made its tau_i updates has none
-    of its own to tell but moves with what it hears; `selection` is then everyone. tau = 1 without the rest is FIRL.
+    `interactions` (E) times with step size `epsilon` (Algorithm 2, Eqs. 23 to 25); a client
+    that has finished its tau_i updates contributes a zero direction but still applies the mixed one; `selection` must then
+    be everyone. tau = 1 without the rest is FIRL.
 
     The log counts what was done: "train/updates" (C2), "train/messages" between neighbours (W1, W2); uplinks (C1) are
     "train/answered".
     """
     if tau < 1 or interactions < 0:
-        raise ValueError(f"fmarl wants tau >= 1 and interactions >= 0, got {tau} and {interactions}")
+        raise ValueError(f"fmarl needs tau >= 1 and interactions >= 0, got {tau} and {interactions}")
     rule = mean_displacement(server_step)
     check_combine(combine)
     above(
@@ -61,7 +62,7 @@ def fmarl(
         if talk is not None and talk.agents != federation.count:
             raise ValueError(
                 f"the graph has {talk.agents} agents and the federation {federation.count} clients; "
-                "every client wants one place in the graph"
+                "every client needs one place in the graph"
             )
 
         def paced(environment: Any) -> Learner:

@@ -34,6 +34,7 @@ def anchored(
     server_step: float,
     first_batch: int,
     policy: BuildPolicy,
+    remember: int,
     selection: BuildSelection,
     combine: Combine,
     channel: Channel,
@@ -42,14 +43,15 @@ def anchored(
     """Clients take K steps along `direction`; the server keeps their mean direction u and moves by lambda u.
 
     `server_step` is lambda / (eta K): 1 adds the mean displacement, as FedAvg does. u_0 is the mean gradient of
-    `first_batch` episodes per client at theta_0 (Theorem 6.4: `theorem_batch`), zero if 0.
+    `first_batch` episodes per client at theta_0 (Theorem 6.4: `theorem_batch`), zero if 0. `remember` local steps are kept
+    for selections that look at clients before choosing them (`gradient_learner`).
     """
     above(0, "u is the displacement divided by eta: take a small step such as 0.1", eta=eta)
     above(0, "1 adds the mean displacement", server_step=server_step)
     at_least(0, first_batch=first_batch)
     return federated(
         momentum_anchor(eta, local_steps, horizon, server_step, first_batch),
-        gradient_learner(direction, eta=eta, local_steps=local_steps, policy=policy),
+        gradient_learner(direction, eta=eta, local_steps=local_steps, policy=policy, remember=remember),
         selection=selection, combine=combine, channel=channel, project=project,
     )  # fmt: skip
 
@@ -89,6 +91,8 @@ def theorem_batch(*, local_steps: int, rounds: int, beta: float) -> int:
     return math.ceil(local_steps / (rounds * beta**2))
 
 
-def check_beta(beta: float) -> None:
+def check_beta(beta: float) -> float:
+    """`beta`, if it is allowed."""
     if not 0.0 < beta <= 1.0:
         raise ValueError(f"beta must lie in (0, 1], got {beta}; 1 puts all weight on the fresh gradient")
+    return beta

@@ -1,7 +1,7 @@
 """The server's side of a method as a value: what it keeps, what it says, how it moves, what it answers.
 
 `federated` joins a rule with a learner, a selection, a way to combine and a channel. The rules here know nothing of how
-clients learn; those of Wang et al. 2024 (`anchored.py`) and of policy iteration (`fapi.py`) stand beside their methods.
+clients learn; those of wang2024 (`momentum_anchor.py`) and of policy iteration (`fapi.py`) stand beside their methods.
 """
 
 from collections.abc import Callable

@@ -33,7 +33,7 @@ def delayed(method: Method, *, up: int = 0, down: int = 0, every: int = 1) -> Me
     up = down = 2 epochs is FIRL_syn, and with every = 2 epochs FIRL_asy. Nothing delayed is `method` itself.
     """
     if up < 0 or down < 0 or every < 1:
-        raise ValueError(f"delays want up >= 0, down >= 0 and every >= 1 rounds, got {up}, {down} and {every}")
+        raise ValueError(f"delays need up >= 0, down >= 0 and every >= 1 rounds, got {up}, {down} and {every}")
     if up == 0 and down == 0 and every == 1:
         return method
     oldest = down + every - 1

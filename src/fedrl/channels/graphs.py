@@ -31,14 +31,16 @@ class Graph(NamedTuple):
 
     @property
     def adjacency(self) -> np.ndarray:
-        joined = np.zeros((self.agents, self.agents))
-        joined[tuple(np.array(self.edges).T)] = 1.0
-        return joined + joined.T
+        linked: np.ndarray = np.zeros((self.agents, self.agents))
+        linked[tuple(np.array(self.edges).T)] = 1.0
+        both: np.ndarray = linked + linked.T
+        return both
 
     @property
     def degrees(self) -> np.ndarray:
         """|Omega_i| [m], how many neighbours each agent has."""
-        return self.adjacency.sum(axis=1).astype(int)
+        degrees: np.ndarray = self.adjacency.sum(axis=1).astype(int)
+        return degrees
 
     @property
     def max_degree(self) -> int:
@@ -47,7 +49,8 @@ class Graph(NamedTuple):
     @property
     def laplacian(self) -> np.ndarray:
         """La [m, m], Eq. (54)."""
-        return np.diag(self.degrees.astype(float)) - self.adjacency
+        laplacian: np.ndarray = np.diag(self.degrees.astype(float)) - self.adjacency
+        return laplacian
 
     @property
     def mu(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Generalised advantage estimation (Schulman et al. 2016) on batches of episodes that end, are cut, or begin anew."""
+"""Generalised advantage estimation (Schulman et al. 2016) on episodes that terminate, are truncated, or restart."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,11 +15,11 @@ HANDFUL = 64
 def gae(
     trajectory: Trajectory, reward: Array, value: Array, value_after: Array, *, gamma: float, gae_lambda: float
 ) -> Array:
-    """Advantages [B, T]: sum over l of (gamma lam)^l delta_{t+l} within the episode.
+    """Advantages [B, T]: sum over l of (gamma gae_lambda)^l delta_{t+l} within the episode.
 
     delta_t = r_t + gamma V(after) - V(obs); V(after) counts as zero where the task was over. `value` and `value_after`
-    are V at `seen.obs` and `seen.after`. An episode that was cut is worth what V says it still is; give a `value_after`
-    of zero there for the convention of 004's published code.
+    are V at `trajectory.obs` and `trajectory.after`. A truncated episode is worth what V says; give a `value_after`
+    of zero there for the convention of xie2025's published code.
     """
     going_on = jnp.where(trajectory.terminated, 0.0, 1.0)
     linked = jnp.where(trajectory.terminated | trajectory.truncated, 0.0, 1.0)
@@ -36,9 +36,9 @@ def gae(
 
 
 def values_after(trajectory: Trajectory, value: Array, value_of: Callable[[Any], Array]) -> Array:
-    """V at `seen.after` [B, T], given V at `seen.obs`: the next step's, and what `value_of` says where an episode was cut.
+    """V at `trajectory.after` [B, T], given V at `trajectory.obs`: the next step's, or `value_of` if truncated.
 
-    Those places are few, so they are gathered and go to the network a handful at a time.
+    Those places are few, so they are gathered and go through the network a handful at a time.
     """
     size, count = trajectory.truncated.size, jnp.sum(trajectory.truncated)
     truncated = trajectory.truncated.reshape(-1)
@@ -52,7 +52,8 @@ def values_after(trajectory: Trajectory, value: Array, value_of: Callable[[Any],
         return later.at[here].set(value_of(jax.tree.map(lambda x: x[here], after)), mode="drop")
 
     shifted = jnp.concatenate([value[:, 1:], value[:, -1:]], axis=1).reshape(-1)
-    return jax.lax.fori_loop(0, -(-count // HANDFUL), some, shifted).reshape(value.shape)
+    later: Array = jax.lax.fori_loop(0, -(-count // HANDFUL), some, shifted)
+    return later.reshape(value.shape)
 
 
 def standardised(x: Array) -> Array:

@@ -63,11 +63,11 @@ def filtering(size: int, *, observations: bool, rewards: bool) -> Filtering:
 
 
 def _combine(uploads: Theta, cohort: Cohort, rule: Combine) -> Theta:
-    moved = rule(uploads._replace(filters=Filters()), cohort)
-    trajectory = jax.tree.map(
+    moved: Theta = rule(uploads._replace(filters=Filters()), cohort)
+    pooled: Filters = jax.tree.map(
         lambda x: pool(x, cohort, rule), uploads.filters, is_leaf=lambda x: isinstance(x, Moments)
     )
-    return moved._replace(filters=trajectory)
+    return moved._replace(filters=pooled)
 
 
 def _add(theta: Theta, aggregate: Theta, step: float) -> Theta:

@@ -11,20 +11,38 @@ from fedrl.arguments import at_least, checked
 from fedrl.environments.protocol import Environment, Host
 from fedrl.keys import Key
 from fedrl.learners.reports import Report, added, means, nothing
+from fedrl.learners.trajectory_memory import remembering
 from fedrl.policies.softmax import softmax_table
 from fedrl.trees import Tree
-from fedrl.types import BuildLearner, BuildPolicy, Client, Learner, LocalUpdate, Mode, Policy
+from fedrl.types import (
+    BuildLearner,
+    BuildPolicy,
+    Client,
+    InitSharedState,
+    Learner,
+    LocalUpdate,
+    Mode,
+    Policy,
+    StepsOf,
+    no_shared_state,
+)
 
 
 class Direction(NamedTuple):
-    """How a step is found: act, then learn from what was seen. `sample` is the client's whole contact with its world."""
+    """How a step is found: act, then learn from the trajectory. Only `sample` touches the client's environment."""
 
-    sample: Callable  # (theta, message, client, key)       -> seen
-    learn: Callable  # (theta, message, seen, client, key) -> tree like theta, environment steps taken[, `Report`]
-    shared_env: bool = False  # `sample` as in a LocalUpdate: of all clients at once, with (scene, key) at its end
-    init_shared_state: Callable = lambda env_params, key: ()
-    most_env_steps: int = 0  # that one step can take, 0 if not known
-    reports: tuple[str, ...] = ()  # what the report of `learn` measures (`reports.py`); () where it has none
+    # (theta, message, client, key) -> trajectory; with `shared_env` of all clients at once, as a `SharedSample`:
+    # (theta, message, clients, shared_state, key) -> trajectories, shared_state
+    sample: Callable[..., Any]
+    # (theta, message, trajectory, client, key) -> tree like theta, environment steps taken[, `Report`]
+    learn: Callable[[Tree, Any, Any, Client, Key], tuple[Any, ...]]
+    shared_env: bool = False
+    init_shared_state: InitSharedState = no_shared_state
+    most_env_steps: int = 0  # that one step can take, 0 if unknown
+    reports: tuple[str, ...] = ()  # the names in the `Report` of `learn` (`reports.py`); () if it returns none
+    episodes: tuple[int, int] | None = (
+        None  # [B, T] of the `Trajectory` that `sample` returns; None if it is another type
+    )
 
 
 BuildDirection = Callable[[Any, Policy], Direction]  # (environment, policy)
@@ -46,10 +64,10 @@ def gradient_update(
     local_steps: int,
     theta_of: Callable[[Tree, Client], Tree] = lambda message, client: message.theta,
     finish: Callable[[Ascent, Client], tuple[Tree, Tree]] | None = None,
-    steps_of: Callable[[Client, Key], Array] | None = None,
+    steps_of: StepsOf | None = None,
     compiled: bool = True,
 ) -> LocalUpdate:
-    """theta <- theta + eta * direction, `local_steps` times; uploads the displacement theta_K - theta (003, Eq. 4).
+    """theta <- theta + eta * direction, `local_steps` times; uploads the displacement theta_K - theta (labbi2025, Eq. 4).
 
     Reports the mean over the local steps of what the direction measures.
     """
@@ -95,10 +113,16 @@ def gradient_learner(
     eta: float,
     local_steps: int,
     policy: BuildPolicy = softmax_table(),
-    steps_of: Callable[[Client, Key], Array] | None = None,
+    steps_of: StepsOf | None = None,
+    remember: int = 0,
 ) -> BuildLearner:
-    """The learner that takes `local_steps` steps of size `eta` along `direction`."""
+    """The learner that takes `local_steps` steps of size `eta` along `direction`.
+
+    With `remember` > 0 a client remembers the episodes of so many local steps, for selections that look at clients before
+    choosing them (`trajectory_memory`).
+    """
     check_steps(eta, local_steps)
+    at_least(0, "1 remembers the last local step", remember=remember)
 
     def build(environment: Environment | Host) -> Learner:
         acting = policy(environment)
@@ -110,7 +134,16 @@ def gradient_learner(
             steps_of=steps_of,
             compiled=isinstance(environment, Environment),
         )
-        return Learner(acting, acting.init, local, init_shared_state=along.init_shared_state)
+        learner = Learner(acting, acting.init, local, init_shared_state=along.init_shared_state)
+        if not remember:
+            return learner
+        if along.episodes is None:
+            raise ValueError(
+                f"remember={remember} stores episodes, and this direction samples none; "
+                "leave remember out, or use a direction that does, such as reinforce or svrpg"
+            )
+        batch, horizon = along.episodes
+        return remembering(learner, environment, acting, horizon=horizon, batch=batch, remember=remember)
 
     return build
 

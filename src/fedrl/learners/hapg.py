@@ -61,7 +61,13 @@ def hapg(*, beta: float, horizon: int, batch: int = 1) -> BuildDirection:
         def weights(theta: Tree, theta_alpha: Tree, trajectory: Trajectory) -> Array:
             return importance_weight(policy, theta, theta_alpha, trajectory)
 
-        return Direction(sample, learn, most_env_steps=horizon * batch, reports=(*EPISODES, *WEIGHTS))
+        return Direction(
+            sample,
+            learn,
+            most_env_steps=horizon * batch,
+            reports=(*EPISODES, *WEIGHTS),
+            episodes=(batch, horizon),
+        )
 
     return build
 

@@ -109,7 +109,8 @@ def advantages(parts: Parts, theta: Theta, trajectory: Trajectory) -> tuple[Arra
 
 def values(parts: Parts, critic: network.Layers, obs: Any) -> Array:
     _, lay_out = network.inputs(parts.environment.observations)
-    return network.forward(critic, lay_out(obs))[..., 0] / parts.unit
+    scaled: Array = network.forward(critic, lay_out(obs))[..., 0]
+    return scaled / parts.unit
 
 
 def fit(

@@ -24,7 +24,7 @@ def descend(
     epochs: int,
     minibatch: int,
 ) -> tuple[Tree, optax.OptState]:
-    """`epochs` passes over the rows of `data` in fresh random order, `minibatch` at a time; what is left over waits."""
+    """`epochs` passes over the rows of `data` in a new random order, `minibatch` at a time; the rest is left out."""
     count = jax.tree.leaves(data)[0].shape[0]
     size = min(minibatch, count)
     whole = count // size * size
@@ -39,7 +39,8 @@ def descend(
         rows = jax.tree.map(lambda x: x[order].reshape(-1, size, *x.shape[1:]), data)
         return jax.lax.scan(step, carry, rows)[0]
 
-    return jax.lax.fori_loop(0, epochs, epoch, (params, state))
+    after: tuple[Tree, optax.OptState] = jax.lax.fori_loop(0, epochs, epoch, (params, state))
+    return after
 
 
 def rows(tree: Tree) -> Tree:

@@ -1,4 +1,4 @@
-"""Step sizes and optimisers of network learners. Optimisers are optax transformations of unit rate; a rate scales them."""
+"""Step sizes and optimisers of network learners: optax transformations of unit step, scaled by `learning_rate`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +16,7 @@ Schedule = Callable[[Array], Array]  # (round) -> step size, or another coeffici
 
 @checked
 def sgd(momentum: float = 0.9, *, clip: float | None = None) -> optax.GradientTransformation:
-    """Momentum SGD; `clip` bounds the global norm of the gradient first (10 in 004's published code)."""
+    """Momentum SGD; `clip` bounds the global norm of the gradient first (10 in xie2025's published code)."""
     at_least(0, "0.9 is usual", momentum=momentum)
     below(1, "0.9 is usual", momentum=momentum)
     return _clipped(optax.trace(decay=momentum) if momentum else optax.identity(), clip)
@@ -33,16 +33,17 @@ def _clipped(optimizer: optax.GradientTransformation, clip: float | None) -> opt
     chain = optimizer if clip is None else optax.chain(optax.clip_by_global_norm(clip), optimizer)
 
     def update(gradient: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
-        # optax multiplies counts with floats, which JAX's strict mode would not have
+        # optax multiplies counts with floats, which JAX's strict promotion rejects
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
-            return chain.update(gradient, state, params)
+            updates: tuple[Any, Any] = chain.update(gradient, state, params)
+            return updates
 
     return optax.GradientTransformation(chain.init, update)
 
 
 @checked
 def decaying(learning_rate: float, *, decay: float = 1.0, floor: float = 0.0) -> Schedule:
-    """rate * decay^round, never below `floor`."""
+    """learning_rate * decay^round, never below `floor`."""
     if not (learning_rate >= 0 and 0 < decay <= 1):
         raise ValueError(f"a rate must not be negative and its decay lie in (0, 1], got {learning_rate} and {decay}")
     at_least(0, floor=floor)
@@ -56,7 +57,7 @@ def constant(learning_rate: float) -> Schedule:
 
 @checked
 def dropping(start: float, *, every: int, factor: float = 10.0) -> Schedule:
-    """`start`, divided by `factor` every so many rounds: the entropy coefficient of 004's published code."""
+    """`start`, divided by `factor` every so many rounds: the entropy coefficient of xie2025's published code."""
     at_least(0, start=start)
     at_least(1, every=every)
     above(0, factor=factor)
@@ -66,7 +67,7 @@ def dropping(start: float, *, every: int, factor: float = 10.0) -> Schedule:
 def as_schedule(name: str, learning_rate: Schedule | float) -> Schedule:
     """`learning_rate` itself, or the schedule that always gives this number; `name` is the argument's."""
     if callable(learning_rate):
-        if not hasattr(learning_rate, "builds"):  # ours were checked when they were built
+        if not hasattr(learning_rate, "builds"):  # the schedules of this module are checked when built
             _check_schedule(name, learning_rate)
         return learning_rate
     at_least(0, "0 switches it off", **{name: learning_rate})

@@ -1,4 +1,4 @@
-"""A learner whose critic stays at home: what FAPI without federated policy evaluation asks for (004, Algorithm 2)."""
+"""A learner whose critic stays with the client: FAPI without federated policy evaluation (xie2025, Algorithm 2)."""
 
 from typing import Any, NamedTuple
 
@@ -39,7 +39,8 @@ def own_critic(learner: BuildLearner) -> BuildLearner:
             return theta._replace(critic=client.memory.critic)
 
         def without_critic(key: Key) -> Theta:
-            return inner.init(key)._replace(critic=())
+            theta: Theta = inner.init(key)
+            return theta._replace(critic=())
 
         def at_home(local: LocalUpdate) -> LocalUpdate:
             def start(message: Any, client: Client, key: Key) -> Any:
@@ -71,5 +72,5 @@ def _want_critic(learner: Learner) -> None:
     if not isinstance(theta, Theta) or not jax.tree.leaves(theta.critic):
         raise ValueError(
             "own_critic keeps a learner's critic at home, and this learner has none that travels; "
-            "give an actor-critic: own_critic(ppo())"
+            "pass an actor-critic: own_critic(ppo())"
         )

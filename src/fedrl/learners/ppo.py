@@ -56,10 +56,10 @@ def ppo(
 ) -> BuildLearner:
     """PPO (Schulman et al. 2017): `epochs` passes over the batch, minibatch by minibatch; epochs=0 only fits V.
 
-    `trust` says how far one batch may move the policy; `learning_rate` (the actor's step size) and `entropy` (coefficient of the
-    bonus) are numbers, or schedules by round (`learners/optimizers.py`). `optimizer` has no rate of its own: `steps.adam()`, not
-    `optax.adam(1e-3)`. The settings from `policy` on are explained in `ActorCritic`. The defaults are those of common PPO;
-    those of Xie & Song 2025 are in `recipes/xie2025`.
+    `trust` says how far one batch may move the policy; `learning_rate` (the actor's step size) and `entropy` (coefficient
+    of the bonus) are numbers, or schedules by round (`learners/optimizers.py`). `optimizer` has no step size of its own:
+    `adam()` of `learners/optimizers.py`, not `optax.adam(1e-3)`. The settings from `policy` on are
+    explained in `ActorCritic`. The defaults are those of common PPO; those of xie2025 are in `recipes/xie2025`.
 
     Reports policy_loss, kl, clip_share and entropy (`report`), and what all actor-critics do: value_loss,
     explained_variance, episode_return and episode_length; the last two are NaN, that is not reported, if no episode ended.
@@ -68,9 +68,10 @@ def ppo(
     at_least(1, minibatch=minibatch)
     learning_rate_at, entropy_at = as_schedule("learning_rate", learning_rate), as_schedule("entropy", entropy)
     settings = ActorCritic(
-        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps, critic_learning_rate=critic_learning_rate,
-        critic_epochs=critic_epochs, critic_minibatch=critic_minibatch, gae_lambda=gae_lambda, filter_observations=filter_observations,
-        filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps,
+        critic_learning_rate=critic_learning_rate, critic_epochs=critic_epochs, critic_minibatch=critic_minibatch,
+        gae_lambda=gae_lambda, filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters,
+        bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:
@@ -91,7 +92,7 @@ def _climbing(
 ) -> Improvement:
     """The actor up its surrogate and entropy bonus, minibatch by minibatch."""
     if not (policy.kl and policy.entropy):
-        raise ValueError("PPO wants a policy with closed-form KL and entropy; use fedrl.policies.mlp")
+        raise ValueError("PPO needs a policy with closed-form KL and entropy; use fedrl.policies.mlp")
     kl, shannon = policy.kl, policy.entropy
 
     def improve(actor: Tree, state: PPOState, batch: Batch, round: Array, key: Key) -> tuple[Tree, PPOState, Metrics]:

@@ -25,7 +25,7 @@ from fedrl.types import Client, Policy, Trajectory
 
 @checked
 def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: float | None = None) -> BuildDirection:
-    """Gradient estimate from `batch` episodes of length `horizon` (B and T of 003; H of 000).
+    """Gradient estimate from `batch` episodes of length `horizon` (B and T of labbi2025; H of wang2024).
 
     lam = 0 is Eq. (6), lam > 0 with a softmax table Eq. (9), lam > 0 with a bit-level softmax Eq. (10).
     `bit_discount` is the base by which the regulariser of bit q is discounted; None: gamma^(1/k), the paper's.
@@ -56,7 +56,15 @@ def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: f
         def sample(theta: Tree, message: Tree, client: Client, *rest: Tree) -> Tree:
             return sampling.sample(theta, client, *rest)
 
-        return Direction(sample, learn, sampling.shared_env, sampling.init_shared_state, horizon * batch, EPISODES)
+        return Direction(
+            sample,
+            learn,
+            sampling.shared_env,
+            sampling.init_shared_state,
+            most_env_steps=horizon * batch,
+            reports=EPISODES,
+            episodes=(batch, horizon),
+        )
 
     return build
 

@@ -8,7 +8,7 @@ loops of training take in or give out, set `aside` by a barrier; tests compare p
 """
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -17,9 +17,17 @@ from jax import Array
 from fedrl.types import Metrics, Trajectory
 
 EPISODES = ("episode_return", "episode_length")
+T = TypeVar("T")
 WEIGHTS = ("largest_weight", "effective_share")
 
-aside = jax.lax.optimization_barrier
+
+class Barrier(Protocol):
+    """The same values; XLA does not move computation across."""
+
+    def __call__(self, values: T, /) -> T: ...
+
+
+aside: Barrier = jax.lax.optimization_barrier
 
 
 class Mean(NamedTuple):

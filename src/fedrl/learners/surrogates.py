@@ -13,8 +13,8 @@ from fedrl.arguments import checked
 class Trust(NamedTuple):
     """`beta` is the penalty coefficient a client keeps between its iterations."""
 
-    objective: Callable  # (ratio, advantage, kl, beta) -> [...] to be maximised
-    adapt: Callable  # (beta, kl, largest advantage) -> beta for the next iteration
+    objective: Callable[[Array, Array, Array, Array], Array]  # (ratio, advantage, kl, beta) -> [...], to be maximised
+    adapt: Callable[[Array, Array, Array], Array]  # (beta, kl, largest advantage) -> beta for the next iteration
     low: float = 0.0  # ratios below this,
     high: float = math.inf  # or above this, are clipped; what `clip_share` counts
 
@@ -33,13 +33,13 @@ def clipped(reach: float = 0.2) -> Trust:
 
 @checked
 def adaptive_kl(target: float = 3e-3) -> Trust:
-    """rho A - beta KL(old, new) with beta moved towards `target`: Schulman et al. 2017, Eq. (8), as 004 uses it.
+    """rho A - beta KL(old, new) with beta moved towards `target`: Schulman et al. 2017, Eq. (8), as xie2025 uses it.
 
-    The constants are those of 004's published code: beta is halved below target / 1.1, doubled above 1.1 target, then
+    The constants are those of xie2025's published code: beta is halved below target / 1.1, doubled above 1.1 target, then
     capped at min(20, |largest advantage / KL|) and kept above 1e-8; the ratio is clipped to [1e-8, 10].
     """
     if not 0 < target < math.inf:
-        raise ValueError(f"the KL target must be positive and finite, got {target}; 004 uses 3e-3")
+        raise ValueError(f"the KL target must be positive and finite, got {target}; xie2025 uses 3e-3")
 
     def objective(ratio: Array, advantage: Array, kl: Array, beta: Array) -> Array:
         return jnp.clip(ratio, 1e-8, 10.0) * advantage - beta * kl

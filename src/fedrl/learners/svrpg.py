@@ -73,6 +73,7 @@ def svrpg(*, beta: float, horizon: int, batch: int = 1, corrected: bool = True) 
             learn,
             most_env_steps=horizon * batch,
             reports=EPISODES if beta == 1.0 or not corrected else (*EPISODES, *WEIGHTS),
+            episodes=(batch, horizon),
         )
 
     return build

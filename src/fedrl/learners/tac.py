@@ -59,9 +59,10 @@ def tac(
     at_least(1, minibatch=minibatch)
     learning_rate_at, alpha_at = as_schedule("learning_rate", learning_rate), as_schedule("alpha", alpha)
     settings = ActorCritic(
-        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps, critic_learning_rate=critic_learning_rate,
-        critic_epochs=critic_epochs, critic_minibatch=critic_minibatch, gae_lambda=gae_lambda, filter_observations=filter_observations,
-        filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps,
+        critic_learning_rate=critic_learning_rate, critic_epochs=critic_epochs, critic_minibatch=critic_minibatch,
+        gae_lambda=gae_lambda, filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters,
+        bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:
@@ -82,7 +83,7 @@ def _climbing(
 ) -> Improvement:
     """The actor up its surrogate and Tsallis entropy, minibatch by minibatch."""
     if not policy.tsallis:
-        raise ValueError("TAC wants a policy with closed-form Tsallis entropies; use fedrl.policies.mlp")
+        raise ValueError("TAC needs a policy with closed-form Tsallis entropies; use fedrl.policies.mlp")
     tsallis = policy.tsallis
 
     def improve(
@@ -108,8 +109,8 @@ def reports(policy: Policy) -> tuple[str, ...]:
 def report(policy: Policy, q: float, old: Tree, new: Tree, batch: Batch) -> Metrics:
     """On the whole batch: minus the mean of rho A, the new actor's mean S_q, and the mean KL(old || new)."""
     assert policy.tsallis
-    found = {
+    metrics = {
         "policy_loss": -surrogate(policy, new, batch),
         "tsallis_entropy": jnp.mean(policy.tsallis(new, batch.obs, q)),
     }
-    return found | ({"kl": jnp.mean(policy.kl(old, new, batch.obs))} if policy.kl else {})
+    return metrics | ({"kl": jnp.mean(policy.kl(old, new, batch.obs))} if policy.kl else {})

@@ -1,7 +1,7 @@
 """Trust region policy optimisation as a local learner: one natural-gradient step per batch, no longer than its KL bound."""
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,8 @@ from fedrl.trees import Tree
 from fedrl.types import BuildLearner, BuildPolicy, Metrics, Policy
 
 Scalar = Callable[[Array], Array]  # a number for every flat vector of parameters
+
+conjugate_gradient: Callable[..., tuple[Array, Any]] = cg  # which JAX leaves untyped
 
 
 @checked
@@ -56,14 +58,15 @@ def trpo(
     """
     if not (delta > 0 and damping >= 0 and 0 < shrink < 1):
         raise ValueError(
-            f"TRPO wants delta > 0, damping >= 0 and shrink in (0, 1), got {delta}, {damping} and {shrink}; "
+            f"TRPO needs delta > 0, damping >= 0 and shrink in (0, 1), got {delta}, {damping} and {shrink}; "
             "0.01, 0.1 and 0.5 are usual"
         )
     at_least(1, iterations=iterations, backtracks=backtracks)
     settings = ActorCritic(
-        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps, critic_learning_rate=critic_learning_rate,
-        critic_epochs=critic_epochs, critic_minibatch=critic_minibatch, gae_lambda=gae_lambda, filter_observations=filter_observations,
-        filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps,
+        critic_learning_rate=critic_learning_rate, critic_epochs=critic_epochs, critic_minibatch=critic_minibatch,
+        gae_lambda=gae_lambda, filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters,
+        bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:
@@ -79,10 +82,12 @@ def _stepping(
 ) -> Improvement:
     """The actor by one natural step, shortened until it is good."""
     if not policy.kl:
-        raise ValueError("TRPO wants a policy with closed-form KL; use fedrl.policies.mlp")
+        raise ValueError("TRPO needs a policy with closed-form KL; use fedrl.policies.mlp")
     kl = policy.kl
 
-    def improve(actor: Tree, nothing: tuple, batch: Batch, round: Array, key: Key) -> tuple[Tree, tuple, Metrics]:
+    def improve(
+        actor: Tree, nothing: tuple[()], batch: Batch, round: Array, key: Key
+    ) -> tuple[Tree, tuple[()], Metrics]:
         theta, shaped = ravel_pytree(actor)
 
         def gain(new: Array) -> Array:
@@ -93,9 +98,9 @@ def _stepping(
 
         step = natural_step(gain, mean_kl, theta, delta=delta, damping=damping, iterations=iterations)
         new, tries = line_search(gain, mean_kl, theta, step, delta=delta, backtracks=backtracks, shrink=shrink)
-        told = report(policy, *aside((actor, shaped(new), batch)))
+        metrics = report(policy, *aside((actor, shaped(new), batch)))
         counts = {"accepted": (tries < backtracks).astype(jnp.float32), "backtracks": tries.astype(jnp.float32)}
-        return shaped(new), nothing, told | counts
+        return shaped(new), nothing, metrics | counts
 
     return Improvement(lambda actor: (), improve, reports(policy))
 
@@ -108,16 +113,17 @@ def reports(policy: Policy) -> tuple[str, ...]:
 def report(policy: Policy, old: Tree, new: Tree, batch: Batch) -> Metrics:
     """On the whole batch: by how much mean(rho A) grew, the mean KL(old || new), the new actor's mean entropy."""
     assert policy.kl
-    found = {
+    metrics = {
         "surrogate_gain": surrogate(policy, new, batch) - surrogate(policy, old, batch),
         "kl": jnp.mean(policy.kl(old, new, batch.obs)),
     }
-    return found | ({"entropy": jnp.mean(policy.entropy(new, batch.obs))} if policy.entropy else {})
+    return metrics | ({"entropy": jnp.mean(policy.entropy(new, batch.obs))} if policy.entropy else {})
 
 
 def fisher_product(mean_kl: Scalar, theta: Array, v: Array) -> Array:
     """F v, F being the Hessian at theta of the mean KL from theta: App. C.1."""
-    return jax.jvp(jax.grad(mean_kl), (theta,), (v,))[1]
+    product: Array = jax.jvp(jax.grad(mean_kl), (theta,), (v,))[1]
+    return product
 
 
 def natural_step(
@@ -128,9 +134,10 @@ def natural_step(
     def product(v: Array) -> Array:
         return fisher_product(mean_kl, theta, v) + damping * v
 
-    x, _ = cg(product, jax.grad(gain)(theta), maxiter=iterations)
+    x, _ = conjugate_gradient(product, jax.grad(gain)(theta), maxiter=iterations)
     curvature = jnp.vdot(x, product(x))
-    return jnp.sqrt(2.0 * delta / jnp.maximum(curvature, 1e-12)) * x
+    step: Array = jnp.sqrt(2.0 * delta / jnp.maximum(curvature, 1e-12)) * x
+    return step
 
 
 def line_search(

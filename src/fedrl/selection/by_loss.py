@@ -45,6 +45,6 @@ def _loss(learner: Learner) -> Callable[[Tree, Client], Array]:
     if learner.loss is None:
         raise ValueError(
             "a selection by loss needs what clients remember, and this learner remembers nothing; "
-            "use ppo(remember=5, warm_up=...)"
+            "use ppo(remember=5, warm_up=...), or pass remember=1 to fedsvrpg_m, fedhapg_m or gradient_learner"
         )
     return learner.loss

@@ -146,7 +146,7 @@ def visited(
     if learner.recent is None or learner.log_pi is None or learner.advantages is None:
         raise ValueError(
             "fedpohcs models the environment from what a client remembers, and this learner remembers nothing; "
-            "use ppo(remember=5, warm_up=...)"
+            "use ppo(remember=5, warm_up=...), or pass remember=1 to fedsvrpg_m, fedhapg_m or gradient_learner"
         )
     recent, log_pi, estimates = learner.recent, learner.log_pi, learner.advantages
 
