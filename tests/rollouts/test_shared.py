@@ -103,5 +103,7 @@ def test_measuring_leaves_the_shared_state_as_it_is():
 
 
 def test_who_needs_a_world_of_its_own_says_so():
-    with pytest.raises(ValueError, match="3 clients share this environment, but this learner needs one environment per client"):
+    with pytest.raises(
+        ValueError, match="3 clients share this environment, but this learner needs one environment per client"
+    ):
         fedsvrpg_m(eta=0.1, beta=0.5, local_steps=1, horizon=4, policy=mlp(4))(herd())

@@ -47,7 +47,9 @@ def test_everyone_is_everyone():
 
 @pytest.mark.parametrize("rule", [uniform, weighted])
 def test_more_participants_than_clients(rule):
-    with pytest.raises(ValueError, match="5 clients per round requested, but the federation has 4; choose between 1 and 4"):
+    with pytest.raises(
+        ValueError, match="5 clients per round requested, but the federation has 4; choose between 1 and 4"
+    ):
         rule(5)(federation(4), None)
 
 

@@ -125,7 +125,12 @@ class MujocoSimulator:
         threads: int,
     ) -> None:
         own = validate(task, client_id, env_params)
-        self.task, self.client_id, self.noise, self.max_episode_steps = task, client_id, float(own.noise), max_episode_steps
+        self.task, self.client_id, self.noise, self.max_episode_steps = (
+            task,
+            client_id,
+            float(own.noise),
+            max_episode_steps,
+        )
         self.batch = Batch(compile_model(task, own), num_envs, threads)
         self.qpos, self.qvel, self.ctrl = (self.batch.bind(name) for name in ("qpos", "qvel", "ctrl"))
         self.warned = self.batch.warning[..., 1]  # [B, kind] how often
