@@ -237,9 +237,7 @@ def _putting(part: Literal["theta", "kept"]) -> Receive:
     return receive
 
 
-def _without_acting(
-    estimate: Estimate[Iterate, Tree, Array], apply: Apply[Iterate, Array], upload: Callable[[Iterate], Tree]
-) -> LocalUpdate:
+def _without_acting(estimate: Estimate, apply: Apply, upload: Callable[[Iterate], Tree]) -> LocalUpdate:
     return LocalUpdate(
         start=lambda message, client, key: message,
         sample=lambda local, client, key: (),
