@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from fedrl.llm.episodes import Acting, Noise, noise_of, play
-from fedrl.llm.evaluation import HOW, SIDE_BY_SIDE
+from fedrl.llm.episodes import Acting, Noise, draw_noise, play
+from fedrl.llm.evaluation import EPISODES_AT_ONCE, HELD_OUT_ACTING
 from fedrl.llm.models.behaviour_cloning import Settings
-from fedrl.llm.models.loading import Spec, opened
-from fedrl.llm.models.model import Theta, load
-from fedrl.llm.partitions.draws import at
+from fedrl.llm.models.loading import Spec, open_model
+from fedrl.llm.models.model import Theta, load_theta
+from fedrl.llm.randomness import generator_at
 from fedrl.records.tensors import write_atomically
 
 Won = dict[int, float]  # task -> the share of its episodes that were won
 # With the application, what labels follow from:
-DECIDING = ("theta", "decode", "temperature", "window", "most_tokens", "episodes", "seed")
+DETERMINING = ("theta", "decode", "temperature", "window", "most_tokens", "episodes", "seed")
 
 
 class LabelsError(ValueError):
@@ -34,7 +34,7 @@ def label(
     by: dict[str, Any] | None = None,
     episodes: int = 1,
     seed: int = 0,
-    acting: Acting = HOW,
+    acting: Acting = HELD_OUT_ACTING,
     callback: Callable[[Won], None] | None = None,
 ) -> Won:
     """`episodes` episodes of every task of the application's pool with the parameters `theta`, and in `path` who won.
@@ -58,20 +58,20 @@ def label(
         "by": by or {},
         "tasks": len(app.pool),
     }
-    won = _begun(path, head)
+    won = _labels_so_far(path, head)
     if callback:
         callback(won)
     if all(int(task) in won for task in app.pool):
         return won
     path.parent.mkdir(parents=True, exist_ok=True)
-    model, teller, most = opened(spec), spec.teller(), max(1, SIDE_BY_SIDE // episodes)
-    load(model, theta)
+    model, formatter, most = open_model(spec), spec.formatter(), max(1, EPISODES_AT_ONCE // episodes)
+    load_theta(model, theta)
     for first in range(0, len(app.pool), most):  # always the same tasks side by side: rounding hangs on the company
         some = [int(task) for task in app.pool[first : first + most]]
         if all(task in won for task in some):
             continue
-        noises = [noise_of(at(seed, "label", task, n), 1, acting) for task in some for n in range(episodes)]
-        seen = play(model, teller, app.world.make, some, episodes, _together(noises), acting)
+        noises = [draw_noise(generator_at(seed, "label", task, n), 1, acting) for task in some for n in range(episodes)]
+        seen = play(model, formatter, app.environment.make, some, episodes, _concatenate(noises), acting)
         wins = np.array([episode.won for episode in seen], float).reshape(len(some), episodes)
         won |= dict(zip(some, wins.mean(axis=1).tolist(), strict=True))
         labels = {str(task): bool(share) if episodes == 1 else share for task, share in sorted(won.items())}
@@ -88,7 +88,7 @@ def read(path: str | Path, settings: Settings, pool: Sequence[int] | np.ndarray,
     """
     if not 0 < least <= 1:
         raise LabelsError(f"least wants a share above 0 and at most 1, got {least}; try 0.5")
-    content = _content(Path(path))
+    content = _read_file(Path(path))
     if different := _difference(content["application"], _plain(settings)):
         raise LabelsError(
             f"{path} has labels of another application ({different}); label its tasks with `fedrl agents label` and a run "
@@ -105,22 +105,22 @@ def read(path: str | Path, settings: Settings, pool: Sequence[int] | np.ndarray,
     return np.array([won[int(task)] >= least for task in pool], bool)
 
 
-def _together(noises: list[Noise]) -> Noise:
+def _concatenate(noises: list[Noise]) -> Noise:
     return lambda step: np.concatenate([noise(step) for noise in noises])
 
 
-def _begun(path: Path, head: dict[str, Any]) -> Won:
+def _labels_so_far(path: Path, head: dict[str, Any]) -> Won:
     """What an earlier call for the same labels has left in the file."""
     if not path.exists():
         return {}
-    content = _content(path)
-    there, here = ({key: it.get(key) for key in DECIDING} for it in (content, head))
+    content = _read_file(path)
+    there, here = ({key: it.get(key) for key in DETERMINING} for it in (content, head))
     if different := _difference(content["application"], head["application"]) or _difference(there, here):
         raise LabelsError(f"{path} has other labels ({different}); pass another --out, or remove this file")
     return content["won"]
 
 
-def _content(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
     """The file, with its labels as `Won`."""
     again = f"make it with `fedrl agents label RUN --out {path}`"
     try:

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 
 from fedrl.llm.household import pddl
 from fedrl.llm.household.facts import names, pairs
-from fedrl.llm.household.game import Game, problem, spelling
-from fedrl.llm.household.prompt_template import PromptTemplate
+from fedrl.llm.household.game import Game, phrasing_of, problem
+from fedrl.llm.household.phrasing import Phrasing
 from fedrl.llm.household.simulator import Simulator
 from fedrl.llm.household.tasks import TASKS, Task
 
 
 def expert(game: Game) -> list[str]:
     """Commands that win this game from its start, whatever file it comes from."""
-    stated, wording = problem(game), spelling(game)
-    plan = _Walk(stated, wording).plan(TASKS[game.task_type])
-    twin = Simulator(stated, game.sentence, wording)
+    stated, phrasing = problem(game), phrasing_of(game)
+    plan = _Walk(stated, phrasing).plan(TASKS[game.task_type])
+    twin = Simulator(stated, game.sentence, phrasing)
     for command in plan:
         twin.step(command)
     if not twin.won:
@@ -25,8 +25,8 @@ def expert(game: Game) -> list[str]:
 class _Walk:
     """A way through the room, written down as it is walked."""
 
-    def __init__(self, stated: pddl.Problem, wording: PromptTemplate) -> None:
-        self.facts, self.goal, self.put = stated.facts, stated.goal, wording.put
+    def __init__(self, stated: pddl.Problem, phrasing: Phrasing) -> None:
+        self.facts, self.goal, self.put = stated.facts, stated.goal, phrasing.put
         self.names = names(stated.facts)
         self.where = dict(self.pairs("receptacleatlocation"))
         self.spot = dict(self.pairs("atlocation")).popitem()[1]

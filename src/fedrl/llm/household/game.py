@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fedrl.llm.household import pddl
-from fedrl.llm.household.prompt_template import NEW, PromptTemplate, wording
+from fedrl.llm.household.phrasing import NEW, Phrasing, read_phrasing
 from fedrl.llm.household.rooms import CAN_BE, LAMPS, OPENABLE, fits
 from fedrl.llm.household.tasks import TASKS
 
@@ -49,17 +49,17 @@ def contents(game: Game) -> dict:
 def problem(game: Game) -> pddl.Problem:
     if game.scene is None:
         return pddl.problem(contents(game)["pddl_problem"])
-    return _stated(game.scene, TASKS[game.task_type].goal)
+    return _problem_of(game.scene, TASKS[game.task_type].goal)
 
 
-def spelling(game: Game) -> PromptTemplate:
+def phrasing_of(game: Game) -> Phrasing:
     if game.scene is not None:
         return NEW
     data = contents(game)
-    return wording(data["grammar"], data["pddl_domain"])
+    return read_phrasing(data["grammar"], data["pddl_domain"])
 
 
-def _stated(scene: Scene, goal: str) -> pddl.Problem:
+def _problem_of(scene: Scene, goal: str) -> pddl.Problem:
     """One location for each receptacle and one in the middle of the room, where the agent starts."""
     receptacles = _identifiers(scene.receptacles)
     objects = _identifiers([thing for thing, _ in scene.objects])

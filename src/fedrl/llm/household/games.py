@@ -7,7 +7,7 @@ from pathlib import Path
 
 from fedrl.llm.household import generate
 from fedrl.llm.household.game import Game
-from fedrl.llm.household.prompt_template import sentence
+from fedrl.llm.household.phrasing import sentence
 from fedrl.llm.household.tasks import BY_ALFRED, TASKS
 
 KEYS = ("pddl_domain", "grammar", "pddl_problem")

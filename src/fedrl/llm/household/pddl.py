@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 Formula = Any  # an atom ("inreceptacle", "?o", "?r"); or "and", "or", "not", "=", "exists", "forall" and their operands
 Fact = tuple[str, ...]
-WHERE = {"atlocation", "holds", "holdsany", "inreceptacle", "objectatlocation"}
-HOW = {"isclean", "iscool", "ishot", "ison", "issliced", "istoggled", "opened"}
-DYNAMIC = WHERE | HOW  # what actions change; everything else stays as the problem has it
+PLACE = {"atlocation", "holds", "holdsany", "inreceptacle", "objectatlocation"}
+STATE = {"isclean", "iscool", "ishot", "ison", "issliced", "istoggled", "opened"}
+DYNAMIC = PLACE | STATE  # what actions change; everything else stays as the problem has it
 
 
 class Problem(NamedTuple):
@@ -71,13 +71,13 @@ def ground(goal: Formula, problem: Problem, binding: dict[str, str] | None = Non
     binding = binding or {}
     match goal:
         case ("and" | "or" as word, *parts):
-            return _joined(word, (ground(part, problem, binding) for part in parts))
+            return _connect(word, (ground(part, problem, binding) for part in parts))
         case ("not", part):
             inner = ground(part, problem, binding)
             return (not inner) if isinstance(inner, bool) else ("not", inner)
         case ("exists" | "forall" as word, variables, body):
             outer = {name: entity for name, entity in binding.items() if name not in dict(variables)}
-            return _joined("or" if word == "exists" else "and", _instances(variables, body, problem, outer))
+            return _connect("or" if word == "exists" else "and", _instances(variables, body, problem, outer))
     atom = tuple(binding.get(term, term) for term in goal)
     if any(term.startswith("?") for term in atom):
         return atom
@@ -109,7 +109,7 @@ def _instances(variables: tuple, body: Formula, problem: Problem, binding: dict[
             yield from _instances(tuple(rest), body, problem, {**binding, variable: entity})
 
 
-def _joined(word: str, parts: Iterator[Formula]) -> Formula:
+def _connect(word: str, parts: Iterator[Formula]) -> Formula:
     absorbing, kept = word == "or", []
     for part in parts:
         if part is absorbing:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from fedrl.arguments import checked
-from fedrl.llm.partitions import draws
 from fedrl.llm.partitions.checks import (
     Partition,
     PartitionError,
@@ -24,6 +23,7 @@ from fedrl.llm.partitions.checks import (
     check_enough,
     labels_of,
 )
+from fedrl.llm.randomness import generator_at
 
 Mix = Callable[[np.ndarray, float, np.random.Generator], np.ndarray]  # (p, omega, rng) -> q, both [categories]
 
@@ -76,7 +76,7 @@ def preference(
     pools = [np.flatnonzero(labels == kind) for kind in kinds]
     partition = []
     for k in range(clients):
-        rng = draws.at(seed, "preference", k)
+        rng = generator_at(seed, "preference", k)
         q = mix(room / len(labels), omega, rng)
         counts = capacity_fix(rng.multinomial(tasks_each, q), room, q, rng)
         mine = [rng.choice(pool, size=count, replace=False) for pool, count in zip(pools, counts, strict=True)]

@@ -15,7 +15,7 @@ def expert(shop: Shop, task: int, profile: Profile = pages.TEXT) -> list[str]:
     title of the goal's own product."""
     goal = shop.goals[task]
     for queries in (candidates(goal.instruction), (goal.name.lower(),)):
-        found = [(rank, query, clicks) for query in queries for rank, clicks in _found(shop, goal, query)]
+        found = [(rank, query, clicks) for query in queries for rank, clicks in _first_match(shop, goal, query)]
         if found:
             rank, query, clicks = min(found, key=lambda way: way[0])
             clicks = [pages.NEXT] * (rank // profile.per_page) + clicks
@@ -25,7 +25,7 @@ def expert(shop: Shop, task: int, profile: Profile = pages.TEXT) -> list[str]:
     )
 
 
-def _found(shop: Shop, goal: Goal, query: str) -> list[tuple[int, list[str]]]:
+def _first_match(shop: Shop, goal: Goal, query: str) -> list[tuple[int, list[str]]]:
     """Rank of the first hit that meets everything, and the clicks that buy it; empty where no hit does."""
     for rank, asin in enumerate(shop.search(query)):
         chosen = _choices(shop.products[asin], goal)

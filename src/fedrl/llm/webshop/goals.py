@@ -81,7 +81,7 @@ def price_limit(price: float, address: str) -> float:
     return max(random.Random(address).sample(above, 2)) if len(above) >= 2 else math.inf
 
 
-def shuffled(goals: Sequence[Goal], seed: int = 233) -> list[Goal]:
+def shuffle_goals(goals: Sequence[Goal], seed: int = 233) -> list[Goal]:
     """In the order of WebShop's tasks: of the same files, task i asks for the same product and options as there."""
     goals = list(goals)
     random.Random(seed).shuffle(goals)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from fedrl.experiments.recipe import RecipeError
 from fedrl.llm import applications
 from fedrl.llm.episodes import Acting
-from fedrl.llm.evaluation import HOW
+from fedrl.llm.evaluation import HELD_OUT_ACTING
 from fedrl.llm.grpo.update import Grpo
 from fedrl.llm.household.generate import Size as Rooms
 from fedrl.llm.models.behaviour_cloning import Settings
@@ -50,7 +50,7 @@ def pieces(config: Config) -> Pieces:
         if config.model == "pocket"
         else _large(config, settings, window, grpo.at_once),
         acting,
-        replace(acting, temperature=HOW.temperature),
+        replace(acting, temperature=HELD_OUT_ACTING.temperature),
         grpo,
     )
 

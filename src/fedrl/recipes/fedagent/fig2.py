@@ -20,7 +20,7 @@ EARLY = 120 / 210  # of training, "until approximately epoch 120"
 
 def build(config: Config) -> dict[str, Arm]:
     made = study.Study(config)
-    return {SERVER: made.fedagent(look=True)._replace(eval_every=1), CENTRALISED: made.centralised()}
+    return {SERVER: made.fedagent(evaluate_clients=True)._replace(eval_every=1), CENTRALISED: made.centralised()}
 
 
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
