@@ -142,9 +142,9 @@ def test_bad_input_is_one_sentence(home, capsys, arguments, expected):
 @pytest.mark.parametrize(
     ("files", "application", "expected"),
     [
-        ({}, "webshop", "nowhere has 0 files items_shuffle*.json, wanted one"),
-        ({"items_shuffle_1.json": '[{"asin": "B'}, "webshop", "record 1 stops in the middle, wanted a JSON list of pro"),
-        ({"items_shuffle_1.json": '{"a": 1}'}, "webshop", "'{' came at the start, wanted '[' of a JSON list of products"),
+        ({}, "webshop", "nowhere has 0 files items_shuffle*.json, expected one"),
+        ({"items_shuffle_1.json": '[{"asin": "B'}, "webshop", "record 1 stops in the middle, expected a JSON list of pro"),
+        ({"items_shuffle_1.json": '{"a": 1}'}, "webshop", "'{' came at the start, expected '[' of a JSON list of products"),
         ({}, "household", "there is no folder nowhere; run alfworld-download, or take generated games"),
         ({"train/traj_data.json": '{"task_type": "x"}'}, "household", "no solvable game of type Pick, Look, Clean, Heat"),
         (

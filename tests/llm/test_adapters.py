@@ -194,5 +194,7 @@ def test_a_round_with_frozen_A():
 def test_products_want_two_factors(lora):
     learner = grpo(Tiny(lora=lora), tasks=2, group=2)
     clients = federation(COLOURS_ENVIRONMENT, [np.array([0]), np.array([1])])
-    with pytest.raises(ValueError, match="of_products averages products .* and [0-9]+ more are trained here; use the method itself"):
+    with pytest.raises(
+        ValueError, match="of_products averages products .* and [0-9]+ more are trained here; use the method itself"
+    ):
         of_products(fedavg(learner))(clients).init(of_seed(0))

@@ -154,5 +154,5 @@ def test_what_cannot_be_read(tmp_path, text, expected):
 
 
 def test_a_share_that_counts_for_nothing():
-    with pytest.raises(LabelsError, match="least wants a share above 0 and at most 1, got 0"):
+    with pytest.raises(LabelsError, match="least must be a share above 0 and at most 1, got 0"):
         read("labels.json", Colours(), POOL, least=0)

@@ -124,7 +124,7 @@ def test_a_transcript_is_one_sample():
     (sample,) = demonstration(FORMATTER, Colours, 1, plan).samples()
     assert sample == demonstration_sample(FORMATTER, Colours, 1, plan)
     assert sample.steps == [0, 1]
-    with pytest.raises(ValueError, match="task 1: a demonstration wants at least one command"):
+    with pytest.raises(ValueError, match="task 1: a demonstration needs at least one command"):
         demonstration(FORMATTER, Colours, 1, [])
 
 

@@ -78,7 +78,7 @@ def generate_answers(
     """
     if noise.shape[1] < most:
         raise ValueError(
-            f"{most} tokens want as many uniform numbers a row, got {noise.shape[1]}; draw more or lower most_tokens"
+            f"{most} tokens need as many uniform numbers per row, got {noise.shape[1]}; draw more or lower most_tokens"
         )
     said = [Answer([], [], -1) for _ in at]
     going = list(range(len(said)))

@@ -26,7 +26,7 @@ def demonstration(
 ) -> Episode:
     """An episode in which `commands` are given, told as `window` says (see `Acting`); its `samples` are to be imitated."""
     if not commands:
-        raise ValueError(f"task {task}: a demonstration wants at least one command, got none; leave the task out")
+        raise ValueError(f"task {task}: a demonstration needs at least one command, got none; exclude this task")
     acting = Acting(longest=sys.maxsize, window=window)
     with make() as env:
         row = RunningEpisode(env, task)
@@ -34,7 +34,7 @@ def demonstration(
             options = row.info["admissible_commands"]
             if command not in options:
                 raise ValueError(
-                    f"task {task}: the demonstrated command {command!r} is not admissible, but {options}; mend the plan"
+                    f"task {task}: the demonstrated command {command!r} is not admissible, but {options}; fix the plan"
                 )
             row.next_prompt(formatter, acting)
             said = _answer(row.commands, options.index(command), len(row.texts[-1]))

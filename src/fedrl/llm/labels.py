@@ -1,4 +1,4 @@
-"""Which tasks a model wins: the success labels of HardnessPartition (paper 002, Algorithm 4), made and kept in a file."""
+"""Which tasks a model wins: the success labels of HardnessPartition (fedagent, Algorithm 4), in a file."""
 
 import hashlib
 import json
@@ -44,7 +44,7 @@ def label(
     is called with the labels so far.
     """
     if episodes < 1:
-        raise LabelsError(f"a label wants at least 1 episode of each task, got {episodes}; try 1")
+        raise LabelsError(f"a label needs at least 1 episode of each task, got {episodes}; try 1")
     path, app = Path(path), settings.build()
     head = {
         "application": _plain(settings),
@@ -66,7 +66,7 @@ def label(
     path.parent.mkdir(parents=True, exist_ok=True)
     model, formatter, most = open_model(spec), spec.formatter(), max(1, EPISODES_AT_ONCE // episodes)
     load_theta(model, theta)
-    for first in range(0, len(app.pool), most):  # always the same tasks side by side: rounding hangs on the company
+    for first in range(0, len(app.pool), most):  # always the same tasks side by side: rounding depends on the batch
         some = [int(task) for task in app.pool[first : first + most]]
         if all(task in won for task in some):
             continue
@@ -87,7 +87,7 @@ def read(path: str | Path, settings: Settings, pool: Sequence[int] | np.ndarray,
     `settings` are those of the application (`WebShop`, `Household`) that `pool` belongs to; labels of another are refused.
     """
     if not 0 < least <= 1:
-        raise LabelsError(f"least wants a share above 0 and at most 1, got {least}; try 0.5")
+        raise LabelsError(f"least must be a share above 0 and at most 1, got {least}; try 0.5")
     content = _read_file(Path(path))
     if different := _difference(content["application"], _plain(settings)):
         raise LabelsError(

@@ -1,4 +1,4 @@
-"""The twin against ALFWorld's engine, transcript for transcript, and our games in ALFWorld's own AlfredTWEnv."""
+"""The simulator against ALFWorld's engine, transcript for transcript, and our games in ALFWorld's own AlfredTWEnv."""
 
 import json
 import random
@@ -51,7 +51,7 @@ def compare(real, copy, commands):
 
 
 def wander(copy, steps, seed):
-    """Commands drawn as the twin goes: mostly what touches something, some walks, some that are not admissible."""
+    """Commands drawn as the simulator goes: mostly what touches something, some walks, some that are not admissible."""
     rng, known = random.Random(seed), set(NONSENSE)
     for _ in range(steps):
         admissible = copy.admissible

@@ -73,7 +73,7 @@ def test_no_causal_model(tmp_path):
     BertModel(
         BertConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
     ).save_pretrained(tmp_path)
-    refused(tmp_path, "is BertModel, wanted a causal language model")
+    refused(tmp_path, "is BertModel, expected a causal language model")
 
 
 def test_no_tokenizer(saved):
@@ -157,7 +157,7 @@ def test_code_of_its_own_runs_only_on_request(saved, tmp_path, monkeypatch):
     own = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnForCausalLM"}
     changes = {"model_type": "own", "architectures": ["OwnForCausalLM"], "auto_map": own}
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    refused(folder, "wants to run code of its own; choose a model that transformers knows, or, .* trust=True")
+    refused(folder, "tries to run code of its own; choose a model that transformers knows, or, .* trust=True")
     assert not mark.exists()
     assert type(Pretrained(str(folder), lora=None, trust=True).open().net).__name__ == "OwnForCausalLM"
     assert mark.exists()

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedrl.llm.household import pddl
 from fedrl.llm.household.phrasing import NEW, Phrasing, read_phrasing
@@ -40,10 +40,11 @@ class Game(NamedTuple):
     path: str = ""  # of a user's game.tw-pddl
 
 
-def contents(game: Game) -> dict:
+def contents(game: Game) -> dict[str, Any]:
     """What a user's game.tw-pddl holds: `pddl_domain`, `grammar`, `pddl_problem`, `solvable`, `walkthrough`."""
     with Path(game.path).open(encoding="utf-8") as file:
-        return json.load(file)
+        content: dict[str, Any] = json.load(file)
+    return content
 
 
 def problem(game: Game) -> pddl.Problem:

@@ -1,15 +1,15 @@
-"""How a file of ALFWorld spells things, and whether the twin knows its rules.
+"""The phrasing of an ALFWorld game file, and whether the simulator knows its rules.
 
 Version 0.4 moves things to a receptacle and arrives at it; earlier ones put them in/on it, arrive at a numbered place
 and have no help. Grammar and domain stand in every game file; beyond these differences they are compared with those of
-version 0.4.2 by a digest, so that a twin never plays by rules it does not have.
+version 0.4.2 by a digest, so that the simulator never plays by rules it does not have.
 """
 
 import hashlib
 import json
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedrl.llm.household import pddl
 
@@ -62,7 +62,7 @@ def sentence(grammar: str) -> str:
 
 
 def read_phrasing(grammar: str, domain: str) -> Phrasing:
-    """The spelling of a game file; an error if it has rules that the twin does not know."""
+    """The phrasing of a game file; an error if it has rules that the simulator does not know."""
     return _read_phrasing(grammar.replace(f"Your task is to: {sentence(grammar)}.", ""), domain)
 
 
@@ -72,7 +72,7 @@ def _read_phrasing(grammar: str, domain: str) -> Phrasing:
     put = actions.get("putobject", ("", ""))[0]
     if put not in (NEW.put, OLD.put):
         raise ValueError(
-            f'the game spells putting as {put!r}, the twin knows "{NEW.put}" and "{OLD.put}"; {USE_ENGINE}'
+            f'the game spells putting as {put!r}, the simulator knows "{NEW.put}" and "{OLD.put}"; {USE_ENGINE}'
         )
     numbered = "{lend.name}" in str(rules.get("GotoLocation.feedback"))
     putting = next((known.putting for known in (NEW, OLD) if _slots(known.putting) in grammar), "")
@@ -90,18 +90,18 @@ def grammar_digest(grammar: str) -> str:
     ):
         grammar = grammar.replace(old, new)
     actions, rules = _parse(grammar)
-    told: dict[str, list] = {name: list(actions.get(name, ())) for name in ACTIONS}
+    texts: dict[str, list[Any]] = {name: list(actions.get(name, ())) for name in ACTIONS}
     waiting = [
         "#intro#",
         "#list_empty##list_separator##list_last_separator#",
-        *(text for pair in told.values() for text in pair),
+        *(text for pair in texts.values() for text in pair),
     ]
     while waiting:
         for rule in re.findall(r"#([^#]+)#", waiting.pop()):
-            if rule not in told and rule != "task":
-                told[rule] = [[option.get("condition", ""), option["rhs"]] for option in rules.get(rule, [])]
-                waiting += [text for option in told[rule] for text in option]
-    return _digest(told)
+            if rule not in texts and rule != "task":
+                texts[rule] = [[option.get("condition", ""), option["rhs"]] for option in rules.get(rule, [])]
+                waiting += [text for option in texts[rule] for text in option]
+    return _digest(texts)
 
 
 def domain_digest(domain: str) -> str:
@@ -112,9 +112,9 @@ def domain_digest(domain: str) -> str:
     return _digest(actions)
 
 
-def _parse(grammar: str) -> tuple[dict[str, tuple[str, str]], dict[str, list]]:
+def _parse(grammar: str) -> tuple[dict[str, tuple[str, str]], dict[str, list[Any]]]:
     """Template and feedback of each action, and the rules they use."""
-    rules: dict[str, list] = {}
+    rules: dict[str, list[Any]] = {}
     for block in re.findall(r'"""(.*?)"""', grammar, re.DOTALL):
         rules |= json.loads(block)
     pattern = r'action\s+(\w+)\s*\{\s*template\s*::\s*"(.*?)";\s*feedback\s*::\s*"(.*?)";'
@@ -125,7 +125,7 @@ def _slots(text: str) -> str:
     return text.format(o="{o.name}", r="{r.name}")
 
 
-def _without_costs(tree: list) -> list:
+def _without_costs(tree: list[Any]) -> list[Any]:
     kept = [part for part in tree if not (isinstance(part, list) and part[:1] == ["increase"])]
     return [_without_costs(part) if isinstance(part, list) else part for part in kept]
 

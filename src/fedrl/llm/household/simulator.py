@@ -17,8 +17,14 @@ TOOLS = {
     "heat": ("heatable", "microwavetype"),
     "cool": ("coolable", "fridgetype"),
 }
-MADE = {"clean": ("isclean", ""), "heat": ("ishot", "iscool"), "cool": ("iscool", "ishot")}  # what becomes true, untrue
+CHANGES = {
+    "clean": ("isclean", ""),
+    "heat": ("ishot", "iscool"),
+    "cool": ("iscool", "ishot"),
+}  # what becomes true, untrue
 KNIVES = ("knifetype", "butterknifetype")
+
+Command = tuple[Callable[..., str], tuple[str, ...]]  # a function and its arguments
 
 
 class Simulator:
@@ -70,7 +76,7 @@ class Simulator:
 
     def _update(self) -> None:
         self.won = pddl.holds(self._goal, self._facts)
-        commands: dict[str, tuple[Callable[..., str], tuple]] = dict(self._ways[self._spot])
+        commands: dict[str, Command] = dict(self._ways[self._spot])
         commands["look"], commands["inventory"] = (self._look, ()), (self._inventory, ())
         if self._phrasing.help:
             commands["help"] = (HELP.format, ())
@@ -82,7 +88,7 @@ class Simulator:
                 self._with_knife(commands, thing)
         self._commands = commands
 
-    def _at_receptacle(self, commands: dict, receptacle: str) -> None:
+    def _at_receptacle(self, commands: dict[str, Command], receptacle: str) -> None:
         facts, names, name = self._facts, self._names, self._names[receptacle]
         commands[f"examine {name}"] = (self._view, (receptacle,))
         openable, opened = ("openable", receptacle) in facts, ("opened", receptacle) in facts
@@ -104,7 +110,7 @@ class Simulator:
                 if (able, thing) in facts and self._kind.get(receptacle) == kind:
                     commands[f"{verb} {names[thing]} with {name}"] = (self._make, (verb, thing, receptacle))
 
-    def _with_knife(self, commands: dict, knife: str) -> None:
+    def _with_knife(self, commands: dict[str, Command], knife: str) -> None:
         for thing, spot in pairs(self._facts, "objectatlocation"):
             if spot == self._spot and ("sliceable", thing) in self._facts:
                 command = f"slice {self._names[thing]} with {self._names[knife]}"
@@ -141,8 +147,8 @@ class Simulator:
         return self._phrasing.putting.format(o=self._names[thing], r=self._names[receptacle])
 
     def _make(self, verb: str, thing: str, receptacle: str) -> str:
-        made, unmade = MADE[verb]
-        self._change((made, thing), (unmade, thing))
+        becomes, ceases = CHANGES[verb]
+        self._change((becomes, thing), (ceases, thing))
         return f"You {verb} the {self._names[thing]} using the {self._names[receptacle]}."
 
     def _use(self, thing: str) -> str:
@@ -198,5 +204,5 @@ class Simulator:
 
 
 def load(game: Game) -> Simulator:
-    """A twin that plays this game; an error if the game is a file with rules it does not know."""
+    """The simulator of this game; an error if the game is a file with rules it does not know."""
     return Simulator(problem(game), game.sentence, phrasing_of(game))

@@ -70,7 +70,7 @@ def adapt(net: PreTrainedModel, lora: Lora | None) -> None:
         return
     depth, linear = net.config.num_hidden_layers, _linear_layers(net)
     if not 0 <= lora.layers <= depth:
-        raise ValueError(f"lora wants from 1 to {depth} of the model's layers (0: all), got {lora.layers}")
+        raise ValueError(f"lora.layers must be from 1 to {depth}, the model's layers (0: all), got {lora.layers}")
     if not linear:
         raise ValueError(
             f"{type(net).__name__} has no linear maps in its layers to put adapters on; train all of it: lora=None"

@@ -49,7 +49,7 @@ def resolve(name: str, trust: bool = False) -> ResolvedModel:
     kinds = getattr(config, "architectures", None) or []
     if not any(kind.endswith(CAUSAL) for kind in kinds):
         raise ModelError(
-            f"the model {name} is {', '.join(kinds) or 'of no known kind'}, wanted a causal language model, such as "
+            f"the model {name} is {', '.join(kinds) or 'of no known kind'}, expected a causal language model, such as "
             "Qwen2ForCausalLM; choose one that is"
         )
     _disable_dropout(config)
@@ -168,7 +168,7 @@ def identity(name: str, trust: bool = False) -> str:
 def _refuse_code(name: str, error: Exception) -> None:
     if "trust_remote_code" in str(error):
         raise ModelError(
-            f"{name} wants to run code of its own; choose a model that transformers knows, {TRUST}"
+            f"{name} tries to run code of its own; choose a model that transformers knows, {TRUST}"
         ) from error
 
 

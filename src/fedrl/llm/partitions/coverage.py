@@ -1,4 +1,4 @@
-"""CoveragePartition: clients with few and with many tasks, at a fixed mean and overlap (paper 002, Algorithm 3)."""
+"""CoveragePartition: clients with few and with many tasks, at a fixed mean and overlap (fedagent, Algorithm 3)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""HardnessPartition: clients of equal size with few and with many tasks that are easy (paper 002, Algorithm 4)."""
+"""HardnessPartition: clients of equal size with few and with many tasks that are easy (fedagent, Algorithm 4)."""
 
 from collections.abc import Sequence
 from typing import Any

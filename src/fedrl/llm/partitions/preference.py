@@ -1,4 +1,4 @@
-"""PreferencePartition: clients of equal size who prefer different categories of tasks (paper 002, Algorithm 2).
+"""PreferencePartition: clients of equal size who prefer different categories of tasks (fedagent, Algorithm 2).
 
 A `Mix` draws one client's category shares q around the pool's shares p; omega says how far:
 

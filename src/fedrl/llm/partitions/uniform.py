@@ -1,4 +1,4 @@
-"""No heterogeneity: the same number of tasks for everyone, shared as evenly as can be (paper 002, section 5)."""
+"""No heterogeneity: the same number of tasks for everyone, shared as evenly as can be (fedagent, section 5)."""
 
 import numpy as np
 

@@ -21,7 +21,7 @@ def expert(shop: Shop, task: int, profile: Profile = pages.TEXT) -> list[str]:
             clicks = [pages.NEXT] * (rank // profile.per_page) + clicks
             return [f"search[{query}]", *(f"click[{what.lower()}]" for what in clicks)]
     raise LookupError(
-        f"no product found scores 1 for task {task} ({goal.instruction[:80]}…), whose own is {goal.asin}; leave the task out"
+        f"no product found scores 1 for task {task} ({goal.instruction[:80]}…), whose own is {goal.asin}; exclude this task"
     )
 
 

@@ -25,7 +25,7 @@ def open_shop(
     k1: float = 0.9,
     b: float = 0.4,
 ) -> Shop:
-    """The shop of three files, or of a folder with them; `goals` is `synthetic_goals` (as in paper 002's released
+    """The shop of three files, or of a folder with them; `goals` is `synthetic_goals` (as in fedagent's released
     settings) or `human_goals`, `limit` the number of products read, `seed` of the prices and price limits."""
     files = files if isinstance(files, Files) else files_in(files)
     products = read_products(files, limit=limit, seed=seed)

@@ -37,7 +37,7 @@ def pieces(config: Config) -> Pieces:
     acting = Acting(config.decode, most_tokens=config.answer, window=window)
     if config.decode == "free" and (config.model == "pocket" or config.warm):
         raise RecipeError(
-            "who imitates demonstrations learns commands, not the tags of a free answer; set decode=commands, or warm=0 "
+            "a model that imitates demonstrations learns commands, not the tags of a free answer; set decode=commands, or warm=0 "
             "and a model other than pocket"
         )
     if config.mean not in ("factors", "products"):

@@ -34,7 +34,7 @@ class Study:
             importlib.import_module("torch")  # first: where it is missing, transformers talks of it
             from fedrl.recipes.fedagent._pieces import pieces
         except ImportError as error:
-            raise RecipeError(f"language agents want {error.name}: pip install 'fedrl[llm]'") from error
+            raise RecipeError(f"language agents need {error.name}: pip install 'fedrl[llm]'") from error
         self.config = config
         self.settings, self.spec, self.acting, self.evaluating, self.grpo = pieces(config)
         self.application = self.settings.build()
