@@ -70,7 +70,8 @@ class PromptFormatter(NamedTuple):
     template: PromptTemplate
 
     def tokens(self, text: str) -> list[int]:
-        return self.tokenizer.encode(text, add_special_tokens=False)
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        return ids
 
     def first(self, observation: str, commands: Sequence[str], demand: str = "") -> list[int]:
         """`demand` says how to answer, here and later."""

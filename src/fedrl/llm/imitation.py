@@ -75,7 +75,7 @@ def imitate(
     steps = passes * -(-len(useful) // minibatch)
     for step, rows in enumerate(minibatches(range(len(useful)), passes, minibatch, shuffle), 1):
 
-        def loss(rows=rows) -> torch.Tensor:
+        def loss(rows: list[int] = rows) -> torch.Tensor:
             now = likelihood(model, [useful[i] for i in rows], language=bool(language))
             return -now.log_prob.mean() - language * now.language
 

@@ -117,14 +117,15 @@ def _labels_so_far(path: Path, head: dict[str, Any]) -> Won:
     there, here = ({key: it.get(key) for key in DETERMINING} for it in (content, head))
     if different := _difference(content["application"], head["application"]) or _difference(there, here):
         raise LabelsError(f"{path} has other labels ({different}); pass another --out, or remove this file")
-    return content["won"]
+    won: Won = content["won"]
+    return won
 
 
 def _read_file(path: Path) -> dict[str, Any]:
     """The file, with its labels as `Won`."""
     again = f"make it with `fedrl agents label RUN --out {path}`"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content["application"], dict):
             raise TypeError
         return content | {"won": {int(task): float(share) for task, share in content["won"].items()}}
@@ -138,7 +139,8 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 def _plain(settings: Settings) -> dict[str, Any]:
     """Settings as JSON gives them back."""
-    return json.loads(json.dumps({"name": type(settings).__name__, **vars(settings)}, default=vars))
+    plain: dict[str, Any] = json.loads(json.dumps({"name": type(settings).__name__, **vars(settings)}, default=vars))
+    return plain
 
 
 def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:

@@ -158,7 +158,7 @@ def scores(model: PreTrainedModel, hidden: Tensor, choices: Sequence[Sequence[in
 
     At least in single precision, whatever the model computes in: probabilities are made of them.
     """
-    weight = model.get_output_embeddings().weight
+    weight: Tensor = model.get_output_embeddings().weight
     precise = torch.promote_types(weight.dtype, torch.float32)
     if choices is None:
         return (hidden @ weight.T).to(precise)

@@ -148,7 +148,8 @@ def _tensor(values: Any, device: torch.device) -> torch.Tensor:
 def _reference_log_probs(
     model: Model, samples: Sequence[Sample], first: Theta | None, temperature: float, prefix: FrozenPrefix
 ) -> Sequence[torch.Tensor]:
-    """Of each sample, what the model as it came gives its decisions."""
+    """Log-probabilities of each sample's decisions under the reference model."""
     with reference_parameters(model, first):
         log_prob = likelihood(model, samples, temperature, prefix=prefix).log_prob
-    return log_prob.split([len(sample.decisions) for sample in samples])
+    parts: Sequence[torch.Tensor] = log_prob.split([len(sample.decisions) for sample in samples])
+    return parts

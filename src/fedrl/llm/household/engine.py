@@ -20,7 +20,7 @@ from fedrl.llm.household.tasks import TASKS
 
 
 class Engine:
-    """`load(game)`, then as the simulator: `reset()` and `step(command)` return text; `admissible` and `won` are of the state."""
+    """`load(game)`, then as the simulator: `reset()` and `step(command)` return text; `admissible` and `won` are as now."""
 
     def __init__(self) -> None:
         textworld = _module("textworld")

@@ -19,7 +19,7 @@ def generated(
 ) -> list[Game]:
     """The first `count` games of a split: train, valid_seen (the same rooms) or valid_unseen (rooms never trained in)."""
     if count < 1:
-        raise ValueError(f"count must be at least 1, got {count}")
+        raise ValueError(f"count must be at least one game, got {count}")
     return [generate.game(split, index, seed, types, size) for index in range(count)]
 
 

@@ -49,7 +49,8 @@ def cached(kind: str, words: str, make: Callable[[Path], Theta]) -> Path:
 
 
 def read_theta(place: Path, like: Theta) -> Theta:
-    return load_tree(place / THETA, like)
+    theta: Theta = load_tree(place / THETA, like)
+    return theta
 
 
 def expert_plans(app: Application, most: int | None = None) -> Plans:

@@ -57,7 +57,7 @@ def skeleton(config: Any, plan: Plan) -> Model:
     """The model without its weights: names and shapes only, and no tokenizer."""
     with torch.device("meta"):
         net = AutoModelForCausalLM.from_config(config, dtype=plan.dtype, trust_remote_code=plan.trust)
-    return make_trainable(net, None, plan.lora, checkpointing=plan.checkpointing)  # type: ignore[arg-type]
+    return make_trainable(net, None, plan.lora, checkpointing=plan.checkpointing)
 
 
 def need(config: Any, plan: Plan) -> Need:

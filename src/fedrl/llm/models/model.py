@@ -41,13 +41,13 @@ class Lora:
 
 class Model(NamedTuple):
     net: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
+    tokenizer: PreTrainedTokenizerBase | None  # None: of a model that is only measured
     names: tuple[str, ...]  # of the parameters that are trained, in order
     lora: Lora | None
 
 
 def make_trainable(
-    net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, lora: Lora | None, *, checkpointing: bool = False
+    net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, lora: Lora | None, *, checkpointing: bool = False
 ) -> Model:
     """`net` made ready: with adapters, or with all its parameters to be trained.
 

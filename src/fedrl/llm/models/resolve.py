@@ -146,8 +146,8 @@ def read_weights(name: str, dtype: torch.dtype, device: str, trust: bool = False
         raise ModelError(
             f"the weights of {name} are missing or damaged ({_reason(error)}); fetch or save them again"
         ) from error
-    net, told = loaded
-    if missing := sorted(told["missing_keys"]):
+    net: PreTrainedModel = loaded[0]
+    if missing := sorted(loaded[1]["missing_keys"]):
         raise ModelError(
             f"the weights of {name} lack {len(missing)} of the model's parameters, {missing[0]} among them; "
             "fetch or save them again"

@@ -61,7 +61,7 @@ def _check_memory(key: _Key, plan: Plan) -> None:
 def _store_initial(key: _Key, net: PreTrainedModel) -> None:
     if key not in _initial:
         _initial.clear()
-        _initial[key] = theta_of(make_trainable(net, None, None))  # type: ignore[arg-type]
+        _initial[key] = theta_of(make_trainable(net, None, None))
 
 
 def _evict(nets: dict[_Key, PreTrainedModel], key: _Key) -> None:

@@ -101,4 +101,5 @@ def capacity_fix(counts: np.ndarray, room: np.ndarray, q: np.ndarray, rng: np.ra
 
 def _softmax(z: np.ndarray) -> np.ndarray:
     powers = np.exp(z - z.max())
-    return powers / powers.sum()
+    shares: np.ndarray = powers / powers.sum()
+    return shares

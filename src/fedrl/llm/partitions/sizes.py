@@ -49,6 +49,6 @@ def round_to_sum(u: np.ndarray, T: int, low: int, high: int) -> np.ndarray:
     turns = np.sort(np.concatenate([low - u, high - u]))  # where a client reaches a bound, as all move together
     sums = np.clip(u + turns[:, None], low, high).sum(axis=1)
     v = np.clip(u + np.interp(T, sums, turns), low, high)
-    n = np.floor(v).astype(np.int64)
+    n: np.ndarray = np.floor(v).astype(np.int64)
     n[np.argsort(n - v, kind="stable")[: T - n.sum()]] += 1
     return n

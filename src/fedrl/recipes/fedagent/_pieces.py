@@ -37,8 +37,8 @@ def pieces(config: Config) -> Pieces:
     acting = Acting(config.decode, most_tokens=config.answer, window=window)
     if config.decode == "free" and (config.model == "pocket" or config.warm):
         raise RecipeError(
-            "a model that imitates demonstrations learns commands, not the tags of a free answer; set decode=commands, or warm=0 "
-            "and a model other than pocket"
+            "a model that imitates demonstrations learns commands, not the tags of a free answer; set decode=commands, or "
+            "warm=0 and a model other than pocket"
         )
     if config.mean not in ("factors", "products"):
         raise RecipeError(f"mean is of factors or of products, got {config.mean!r}")
