@@ -194,8 +194,8 @@ def test_what_a_group_has_in_common_is_read_once():
 
 def test_one_step_is_the_same_however_it_is_told():
     """To the bit: the first prompt among commands is the opening of the transcript."""
-    once = played(Acting(), lambda: Colours(limit=1))
-    assert played(Acting(window=9), lambda: Colours(limit=1)) == once
+    once = played(Acting(), lambda: Colours(max_episode_steps=1))
+    assert played(Acting(window=9), lambda: Colours(max_episode_steps=1)) == once
     assert [one.turns[0] for one in played(Acting(window=0))] == [one.turns[0] for one in played(Acting())]
 
 
@@ -301,7 +301,7 @@ def test_free_answers_in_their_tags_are_understood():
     load_theta(learner, theta)
     acting = Acting("free", temperature=0.0, most_tokens=12, window=1)
     noise = draw_noise(np.random.default_rng(0), 1, acting)
-    (episode,) = play(learner, FORMATTER, lambda: Colours(limit=2), TASKS[:1], 1, noise, acting)
+    (episode,) = play(learner, FORMATTER, lambda: Colours(max_episode_steps=2), TASKS[:1], 1, noise, acting)
     first = episode.turns[0]
     assert (first.action, first.valid) == ("look around", True)
     assert episode.turns[1].observation == "you see a red thing"
