@@ -28,14 +28,14 @@ from arguments import parse
 
 from fedrl.keys import of_seed
 from fedrl.llm.applications import Application, WebShop
-from fedrl.llm.episodes import Acting, Episode, noise_of, play
+from fedrl.llm.episodes import Acting, Episode, draw_noise, play
 from fedrl.llm.grpo.update import Grpo, improve
 from fedrl.llm.likelihood import Sample
-from fedrl.llm.models.loading import opened
+from fedrl.llm.models.loading import open_model
 from fedrl.llm.models.memory import need
-from fedrl.llm.models.model import Model, Theta, load
+from fedrl.llm.models.model import Model, Theta, load_theta
 from fedrl.llm.models.pretrained import Pretrained
-from fedrl.llm.models.resolve import found
+from fedrl.llm.models.resolve import resolve
 from fedrl.llm.optimization import adamw
 
 STEPS = 5  # of an episode
@@ -53,16 +53,16 @@ class Agent:
 
     def __init__(self, step_limit: int, checkpointing: bool = False) -> None:
         self.spec = Pretrained(checkpointing=checkpointing, shows_commands=False)
-        self.model: Model = opened(self.spec)
+        self.model: Model = open_model(self.spec)
         self.theta: Theta = self.spec.init(of_seed(0))
         self.app: Application = WebShop(products=200, held_out=8, public=8, step_limit=step_limit).build()
         self.optimizer = adamw(5e-4)
-        load(self.model, self.theta)
+        load_theta(self.model, self.theta)
 
     def play(self, tasks: int, group: int) -> list[Episode]:
-        luck = noise_of(np.random.default_rng(0), tasks * group)
+        luck = draw_noise(np.random.default_rng(0), tasks * group)
         some = self.app.pool[:tasks].tolist()
-        return play(self.model, self.spec.teller(), self.app.world.make, some, group, luck, Acting())
+        return play(self.model, self.spec.formatter(), self.app.environment.make, some, group, luck, Acting())
 
     def improve(self, episodes: list[Episode], group: int, settings: Grpo) -> None:
         """Every other episode is called a good one, so that there is something to learn from each."""
@@ -74,11 +74,11 @@ class Agent:
 
     def openings(self, tasks: int) -> int:
         """Tokens that a group has in common, of all groups."""
-        teller, total = self.spec.teller(), 0
-        with self.app.world.make() as env:
+        formatter, total = self.spec.formatter(), 0
+        with self.app.environment.make() as env:
             for task in self.app.pool[:tasks].tolist():
                 seen, info = env.reset(seed=task, options={"task": task})
-                total += len(teller.first(seen, info["admissible_commands"]))
+                total += len(formatter.first(seen, info["admissible_commands"]))
         return total
 
 
@@ -99,9 +99,9 @@ def in_turns(work: dict[str, Callable[[], Any]], trials: int) -> dict[str, Cost]
 
 def rolling_out(agent: Agent, tasks: int, group: int, trials: int) -> tuple[list[dict[str, Any]], list[Episode]]:
     episodes = agent.play(tasks, group)
-    teller, rows = agent.spec.teller(), len(episodes)
+    formatter, rows = agent.spec.formatter(), len(episodes)
     whole = sum(len(episode.tokens) for episode in episodes)
-    said = sum(len(teller.command(turn.said)) for episode in episodes for turn in episode.turns)
+    said = sum(len(formatter.command(turn.answer)) for episode in episodes for turn in episode.turns)
     prompt, answer = round((whole - said) / rows), round(said / rows)
     words = [token for episode in episodes for token in episode.tokens]
     ids = torch.tensor((words * 2)[: rows * prompt]).reshape(rows, prompt)
@@ -181,7 +181,7 @@ def whole_step(episodes: int, step_limit: int, checkpointing: bool) -> dict[str,
     spent = cost(step)
     ids, _ = batch([sample for episode in played for sample in episode.samples() if sample.decisions])
     plan = agent.spec._plan()._replace(tokens=min(ids.numel(), settings.at_once))
-    wanted = need(found(agent.spec.name).config, plan)
+    wanted = need(resolve(agent.spec.name).config, plan)
     return {
         "what": "a whole step" + (", checkpointing" if checkpointing else ""),
         "peak GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,

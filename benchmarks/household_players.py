@@ -55,7 +55,7 @@ def compare(size: Size, count: int, real: engine.Engine) -> dict[str, Any]:
             "loads_a_second": len(told) / sum(t.loading for t in of),
             "steps_a_second": steps / sum(t.stepping for t in of),
         }
-        for name, of in zip(("alfworld", "twin"), zip(*told, strict=True), strict=True)
+        for name, of in zip(("alfworld", "simulator"), zip(*told, strict=True), strict=True)
     }
     return {
         "games": len(told),
@@ -82,7 +82,7 @@ def main() -> None:
             f"{name}: {row['games']} games, {row['steps']} steps; won through ALFWorld's engine {row['won_in_alfworld']}, "
             f"same transcript {row['same_transcript']}"
         )
-        for player in ("alfworld", "twin"):
+        for player in ("alfworld", "simulator"):
             speed = row[player]
             print(
                 f"{player:>12}: {speed['steps_a_second']:,.0f} steps and {speed['loads_a_second']:,.1f} games a CPU second"

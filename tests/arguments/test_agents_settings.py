@@ -6,7 +6,7 @@ import pickle
 
 import pytest
 from support.mistakes import Mistakes, answered, trained
-from support.tiny_agents import WORLD_OF_COLOURS, Tiny
+from support.tiny_agents import COLOURS_ENVIRONMENT, Tiny
 
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.learners.optimizers import constant
@@ -76,15 +76,15 @@ WRONG: Mistakes = {
         "rate expects a number, got a function, constant.*give a number, such",
     ),
     "held out": (lambda: held_out(3, 3, [1]), "spec expects a Spec, got 3"),
-    "no world": (
+    "no environment": (
         lambda: held_out(Tiny(), 3, [1]),
-        "world expects a TextWorld, got 3; give the world of an application",
+        "environment expects a TextEnvironment, got 3; give the environment of an application",
     ),
     "no text": (
         lambda: trained(fedavg(grpo(Tiny()))),
-        r"language agents in a TextWorld, .* write fedrl.llm.tasks.federation",
+        r"language agents in a TextEnvironment, got a federation of Environment; write fedrl.llm.tasks.federation",
     ),
-    "no partition": (lambda: federation(WORLD_OF_COLOURS, 3), "partition expects a list, each a list, .*, got 3"),
+    "no partition": (lambda: federation(COLOURS_ENVIRONMENT, 3), "partition expects a list, each a list, .*, got 3"),
     "omega": (
         lambda: preference(["a"] * 9, 2, 3, "0.5", 0),
         "omega expects a number, got the text '0.5'; write omega=0.5",

@@ -142,9 +142,9 @@ def test_bad_input_is_one_sentence(home, capsys, arguments, expected):
 @pytest.mark.parametrize(
     ("files", "application", "expected"),
     [
-        ({}, "webshop", "nowhere has 0 files items_shuffle*.json, wanted one"),
-        ({"items_shuffle_1.json": '[{"asin": "B'}, "webshop", "record 1 stops in the middle, wanted a JSON list of pro"),
-        ({"items_shuffle_1.json": '{"a": 1}'}, "webshop", "'{' came at the start, wanted '[' of a JSON list of products"),
+        ({}, "webshop", "nowhere has 0 files items_shuffle*.json, expected one"),
+        ({"items_shuffle_1.json": '[{"asin": "B'}, "webshop", "record 1 stops in the middle, expected a JSON list of pro"),
+        ({"items_shuffle_1.json": '{"a": 1}'}, "webshop", "'{' came at the start, expected '[' of a JSON list of products"),
         ({}, "household", "there is no folder nowhere; run alfworld-download, or take generated games"),
         ({"train/traj_data.json": '{"task_type": "x"}'}, "household", "no solvable game of type Pick, Look, Clean, Heat"),
         (
@@ -185,16 +185,16 @@ def test_a_recipe_that_trains_nothing(home, capsys, tmp_path):
 
 
 def test_labels_of_a_run_stopped_and_gone_on_with(home, capsys, monkeypatch):
-    monkeypatch.setattr(labels, "SIDE_BY_SIDE", 16)
+    monkeypatch.setattr(labels, "EPISODES_AT_ONCE", 16)
 
-    class Stopping(agents.News):
+    class Stopping(agents.ProgressText):
         def __call__(self, won):
             if len(won) == 16:
                 signal.raise_signal(signal.SIGINT)
             return super().__call__(won)
 
     with monkeypatch.context() as patch:
-        patch.setattr(agents, "News", Stopping)
+        patch.setattr(agents, "ProgressText", Stopping)
         handler = signal.signal(signal.SIGINT, signal.default_int_handler)
         assert call("agents", "label", "run", "--out", "mine.json") == 130
         signal.signal(signal.SIGINT, handler)
@@ -219,10 +219,10 @@ def test_labels_of_a_run_stopped_and_gone_on_with(home, capsys, monkeypatch):
 def test_which_model_labels(home):
     """The last, that of the newest checkpoint, or that before training."""
     order = orders.from_toml("run")
-    last, stopped = (agents.newest(order, Path(run), None, before=False) for run in ("run", "parts"))
-    before = agents.newest(order, Path("parts"), None, before=True)
+    last, stopped = (agents.newest_agent(order, Path(run), None, before=False) for run in ("run", "parts"))
+    before = agents.newest_agent(order, Path("parts"), None, before=True)
     assert (before.round, stopped.round, last.round, last.rounds) == (0, 1, 2, 2)
-    first, kept = last.study.spec.first(), agents.learnt(order, Path("run"), None).theta
+    first, kept = last.study.spec.first(), agents.trained_agent(order, Path("run"), None).theta
     for name in first:
         np.testing.assert_array_equal(before.theta[name], first[name])
         np.testing.assert_array_equal(last.theta[name], kept[name])
@@ -232,7 +232,7 @@ def test_which_model_labels(home):
 
 def test_time_left_is_judged_by_what_was_done_since():
     now = iter([0.0, 10.0, 20.0])
-    news = agents.News(100, clock=lambda: next(now))
+    news = agents.ProgressText(100, clock=lambda: next(now))
     assert news(dict.fromkeys(range(40), 0.5)) == ", 50% won"
     assert news(dict.fromkeys(range(60), 0.5)) == ", 50% won, 0:20 left"
     assert news(dict.fromkeys(range(100), 1.0)) == ", 100% won"

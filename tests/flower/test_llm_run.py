@@ -17,7 +17,7 @@ from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.experiments import experiment, orders, outcomes
 from fedrl.llm.applications import WebShop
 from fedrl.llm.models import pocket
-from fedrl.llm.models.behaviour_cloning import plans
+from fedrl.llm.models.behaviour_cloning import expert_plans
 from fedrl.llm.models.pocket_spec import _texts
 from fedrl.recipes.fedagent import quickstart
 from fedrl.records import folder
@@ -33,7 +33,7 @@ def saved(folder: Path) -> Path:
     """A Llama with words of the shop, as save_pretrained leaves it."""
     shop = WebShop(SHOP["products"], held_out=SHOP["evaluate"], public=SHOP["demonstrations"]).build()
     size = pocket.Size(width=16, layers=2, heads=2, inner=32)
-    words = pocket.tokenizer(_texts(shop, plans(shop)), size)
+    words = pocket.tokenizer(_texts(shop, expert_plans(shop)), size)
     words.chat_template = CHAT
     words.save_pretrained(folder)
     pocket.untrained(len(words), size, seed=1).save_pretrained(folder)  # which sometimes buys something

@@ -117,7 +117,7 @@ def test_language_agents(play):
     """Adapters of a tiny model, a dictionary of named arrays, learnt by torch."""
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
-    from support.tiny_agents import WORLD_OF_COLOURS, Tiny
+    from support.tiny_agents import COLOURS_ENVIRONMENT, Tiny
 
     from fedrl.algorithms.fedavg import fedavg
     from fedrl.llm.evaluation import held_out
@@ -128,8 +128,8 @@ def test_language_agents(play):
 
     spec = Tiny(lora=Lora(rank=2))
     learner = grpo(spec, Grpo(reward="score"), tasks=2, group=4, learning_rate=1e-3, local_steps=2)
-    where = federation(WORLD_OF_COLOURS, [np.array([0, 3]), np.array([1]), np.array([2, 5, 8])])
-    evaluation = held_out(spec, WORLD_OF_COLOURS, [20, 21, 22], chunks=2)
+    where = federation(COLOURS_ENVIRONMENT, [np.array([0, 3]), np.array([1]), np.array([2, 5, 8])])
+    evaluation = held_out(spec, COLOURS_ENVIRONMENT, [20, 21, 22], chunks=2)
     method = fedavg(learner, selection=uniform(2))
     exact = end_state(method, one_at_a_time(), where, evaluation, rounds=2)
     nodes = organisations()

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from support.tiny_agents import WORLD_OF_COLOURS, Tiny
+from support.tiny_agents import COLOURS_ENVIRONMENT, Tiny
 
 import fedrl
 from fedrl.algorithms.fedavg import fedavg
@@ -12,11 +12,11 @@ from fedrl.algorithms.server_rules import ServerState
 from fedrl.core.round import update_server
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.keys import of_seed
-from fedrl.llm.adapters import _apart, _cut, of_products
+from fedrl.llm.adapters import _squared_distance, _truncate, of_products
 from fedrl.llm.evaluation import held_out
 from fedrl.llm.grpo.update import Grpo
 from fedrl.llm.learner import grpo
-from fedrl.llm.models.loading import opened
+from fedrl.llm.models.loading import open_model
 from fedrl.llm.models.model import Lora
 from fedrl.llm.tasks import federation
 from fedrl.selection.participation import everyone
@@ -34,7 +34,7 @@ def factors(seed: int, clients: int = 3, rank: int = 2):
 
 
 def two_clients():
-    return federation(WORLD_OF_COLOURS, [np.array([0, 3]), np.array([1, 4])])
+    return federation(COLOURS_ENVIRONMENT, [np.array([0, 3]), np.array([1, 4])])
 
 
 def test_best_approximation_of_the_rank():
@@ -44,7 +44,7 @@ def test_best_approximation_of_the_rank():
     exact = np.einsum("k,kmr,krn->mn", weight, B, A)
     u, s, v = np.linalg.svd(exact)
     best = (u[:, :2] * s[:2]) @ v[:2]
-    a, b = _cut(A, B, jnp.asarray(weight))
+    a, b = _truncate(A, B, jnp.asarray(weight))
     np.testing.assert_allclose(b @ a, best, atol=1e-5)
     assert np.linalg.norm(b @ a - exact) == pytest.approx(np.linalg.norm(s[2:]), rel=1e-4)
     default_evaluation = np.einsum("k,kmr->mr", weight, B) @ np.einsum("k,krn->rn", weight, A)
@@ -56,18 +56,18 @@ def test_how_far_apart_without_the_products():
     a, b = (x[0] for x in factors(5))
     weight = np.array([0.5, 0.3, 0.2], np.float32)
     wanted = float(np.sum((np.einsum("k,kmr,krn->mn", weight, B, A) - np.asarray(b @ a)) ** 2))
-    assert float(_apart(A, B, jnp.asarray(weight), a, b)) == pytest.approx(wanted, rel=1e-5)
+    assert float(_squared_distance(A, B, jnp.asarray(weight), a, b)) == pytest.approx(wanted, rel=1e-5)
 
 
 def test_one_client_keeps_what_it_does():
     A, B = factors(1, clients=1)
-    a, b = _cut(A, B, jnp.ones(1))
+    a, b = _truncate(A, B, jnp.ones(1))
     np.testing.assert_allclose(b @ a, B[0] @ A[0], atol=1e-5)
 
 
 def test_adapters_that_are_zero_stay_so():
     A, B = factors(2)
-    a, b = _cut(A, 0.0 * B, jnp.full(3, 1 / 3))
+    a, b = _truncate(A, 0.0 * B, jnp.full(3, 1 / 3))
     assert not np.any(b @ a)
     assert np.isfinite(a).all()
 
@@ -114,7 +114,7 @@ def test_a_round(tmp_path):
     """The server's product is the mean of the clients', as near as the rank allows, and the log says how near."""
     clients = two_clients()
     learner = grpo(SPEC, Grpo(reward="score", beta=0.0), tasks=2, group=4, learning_rate=1e-2, local_steps=2)
-    look = held_out(SPEC, WORLD_OF_COLOURS, [20, 21])
+    look = held_out(SPEC, COLOURS_ENVIRONMENT, [20, 21])
     runs = {
         name: fedrl.train(method, clients, rounds=2, engine=one_at_a_time(), evaluation=look)
         for name, method in {
@@ -139,7 +139,7 @@ def test_with_one_A_for_all_the_mean_of_factors_is_that_of_products():
     shared = jnp.broadcast_to(A[:1], A.shape)
     exact = np.einsum("k,kmr,krn->mn", weight, B, shared)
     np.testing.assert_allclose(jnp.einsum("k,kmr->mr", weight, B) @ A[0], exact, atol=1e-6)
-    a, b = _cut(shared, B, weight)
+    a, b = _truncate(shared, B, weight)
     np.testing.assert_allclose(b @ a, exact, atol=1e-5)
     off = np.einsum("k,kmr->mr", weight, B) @ np.einsum("k,krn->rn", weight, A) - np.einsum(
         "k,kmr,krn->mn", weight, B, A
@@ -150,7 +150,7 @@ def test_with_one_A_for_all_the_mean_of_factors_is_that_of_products():
 def test_a_round_with_frozen_A():
     """Of a round's uploads: what the server's adapters do is the mean of what the clients' do."""
     spec = Tiny(lora=Lora(rank=2, alpha=4, freeze_a=True))
-    model = opened(spec)
+    model = open_model(spec)
     frozen = {name: value.detach().numpy() for name, value in model.net.named_parameters() if "lora_A" in name}
     assert all("lora_B" in name for name in model.names)
     assert len(frozen) == len(model.names)
@@ -178,19 +178,23 @@ def test_a_round_with_frozen_A():
         return algorithm.with_training(train._replace(combine=combine, receive=receive))
 
     clients = two_clients()
-    look = held_out(spec, WORLD_OF_COLOURS, [20])
+    look = held_out(spec, COLOURS_ENVIRONMENT, [20])
     done = fedrl.train(watched, clients, rounds=1, engine=one_at_a_time(), evaluation=look)
     row = done.rows[-1]
     assert row["train/size"] > 1e-3
     assert row["train/off"] < 1e-6 * max(1.0, row["train/size"])
     assert set(done.theta) == set(model.names)
-    after = {name: value.detach().numpy() for name, value in opened(spec).net.named_parameters() if "lora_A" in name}
+    after = {
+        name: value.detach().numpy() for name, value in open_model(spec).net.named_parameters() if "lora_A" in name
+    }
     assert all(np.array_equal(after[name], value) for name, value in frozen.items())
 
 
 @pytest.mark.parametrize("lora", [None, Lora(rank=2, freeze_a=True)])
 def test_products_want_two_factors(lora):
     learner = grpo(Tiny(lora=lora), tasks=2, group=2)
-    clients = federation(WORLD_OF_COLOURS, [np.array([0]), np.array([1])])
-    with pytest.raises(ValueError, match="of_products averages products .* and [0-9]+ more; use the method itself"):
+    clients = federation(COLOURS_ENVIRONMENT, [np.array([0]), np.array([1])])
+    with pytest.raises(
+        ValueError, match="of_products averages products .* and [0-9]+ more are trained here; use the method itself"
+    ):
         of_products(fedavg(learner))(clients).init(of_seed(0))

@@ -7,7 +7,7 @@ import pytest
 from fedrl.llm.applications import Household, WebShop
 from fedrl.llm.household.generate import Size as Rooms
 from fedrl.llm.models import pocket_spec
-from fedrl.llm.models.loading import opened
+from fedrl.llm.models.loading import open_model
 from fedrl.llm.models.pocket import Size
 from fedrl.llm.models.pocket_spec import Pocket
 
@@ -23,7 +23,7 @@ def test_no_task_is_in_two_lists(settings):
     assert len(app.held_out) == settings.held_out
     assert len(app.public) == settings.public
     assert len(app.categories) == len(app.pool)
-    env = app.world.make()
+    env = app.environment.make()
     for task, category in list(zip(app.pool.tolist(), app.categories, strict=True))[:5]:
         assert env.reset(options={"task": task})[1]["task_type"] == category
 
@@ -34,7 +34,7 @@ MANY = Household(games=160, held_out=1, public=150)  # full rooms: some of what 
 @pytest.mark.parametrize("settings", [SHOP, MANY], ids=["webshop", "household"])
 def test_experts_win_with_admissible_commands(settings):
     app = settings.build()
-    env = app.world.make()
+    env = app.environment.make()
     for task in app.public.tolist():
         _, info = env.reset(options={"task": task})
         for command in app.expert(task):
@@ -73,13 +73,13 @@ def test_pocket_is_made_once_and_the_same_each_time(tmp_path, monkeypatch):
         assert place.stat().st_mtime_ns == made  # read, not made again
         assert all(np.array_equal(first[name], again[name]) for name in first)
     assert found[0] == found[1]
-    model = opened(spec)
+    model = open_model(spec)
     assert set(model.names) == set(spec.first())
 
 
 def test_imitation_is_what_pocket_starts_from(tmp_path, monkeypatch):
     """An imitating one gives its demonstrations a higher likelihood than one that has seen nothing."""
-    from fedrl.llm.imitation import demonstrated
+    from fedrl.llm.imitation import demonstration_sample
     from fedrl.llm.likelihood import likelihood
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -88,8 +88,10 @@ def test_imitation_is_what_pocket_starts_from(tmp_path, monkeypatch):
         spec = Pocket(
             SHOP, size=Size(vocabulary=400, width=16, layers=1, heads=2, inner=24), passes=passes, learning_rate=1e-2
         )
-        model = opened(spec)
-        samples = [demonstrated(spec.teller(), app.world.make, t, app.expert(t)) for t in app.public.tolist()]
+        model = open_model(spec)
+        samples = [
+            demonstration_sample(spec.formatter(), app.environment.make, t, app.expert(t)) for t in app.public.tolist()
+        ]
         levels.append(float(likelihood(model, samples).log_prob.mean().detach()))
     assert levels[1] > levels[0] + 0.1
 

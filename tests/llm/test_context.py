@@ -1,7 +1,7 @@
 """How episodes are told: the pieces of chat templates, and the action in a free answer."""
 
 import pytest
-from support.tiny_agents import teller, tokenizer
+from support.tiny_agents import formatter, tokenizer
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
@@ -40,26 +40,26 @@ def chatting(template: str, eos: str | None = "<|im_end|>") -> PreTrainedTokeniz
 
 def test_of_chat():
     words = chatting(CHAT)
-    wording = of_chat(words, "act")
-    assert wording.opening == "<|im_start|>system\nact<|im_end|>\n<|im_start|>user\n"
-    assert wording.turn == "<|im_end|>\n<|im_start|>assistant\n"
-    assert wording.end == "<|im_end|>"
-    assert wording.between == "\n<|im_start|>user\n"
-    assert wording.shows_commands
-    assert of_chat(words, "act", shows_commands=False) == wording._replace(shows_commands=False)
+    template = of_chat(words, "act")
+    assert template.opening == "<|im_start|>system\nact<|im_end|>\n<|im_start|>user\n"
+    assert template.turn == "<|im_end|>\n<|im_start|>assistant\n"
+    assert template.end == "<|im_end|>"
+    assert template.between == "\n<|im_start|>user\n"
+    assert template.shows_commands
+    assert of_chat(words, "act", shows_commands=False) == template._replace(shows_commands=False)
 
 
 def test_commands_are_listed_where_wanted():
     words = chatting(CHAT)
     for shows, told in ((True, "look\nYou can: wait, look"), (False, "look")):
-        teller = PromptFormatter(words, of_chat(words, "act", shows_commands=shows))
+        formatter = PromptFormatter(words, of_chat(words, "act", shows_commands=shows))
         wanted = words.encode(
             f"<|im_start|>system\nact<|im_end|>\n<|im_start|>user\n{told}<|im_end|>\n<|im_start|>assistant\n"
         )
-        assert teller.first("look", ["wait", "look"]) == wanted
-        assert teller.afresh("look", [], "look", ["wait", "look"], 2, "") == wanted
-        demanding = teller.first("look", ["wait", "look"], "wait")
-        assert demanding == teller.afresh("look", [], "look", ["wait", "look"], 2, "wait") != wanted
+        assert formatter.first("look", ["wait", "look"]) == wanted
+        assert formatter.windowed("look", [], "look", ["wait", "look"], 2, "") == wanted
+        demanding = formatter.first("look", ["wait", "look"], "wait")
+        assert demanding == formatter.windowed("look", [], "look", ["wait", "look"], 2, "wait") != wanted
 
 
 def test_a_transcript_is_what_the_template_renders():
@@ -97,12 +97,12 @@ def test_turns_that_end_otherwise():
 
 def test_a_template_that_tells_the_date_tells_always_the_same():
     dated = "{% if date_string is not defined %}{% set date_string = strftime_now('%d %b %Y') %}{% endif %}"
-    wording = of_chat(chatting(dated + "{{ date_string }} " + CHAT), "act")
-    assert wording.opening.startswith(f"{DATE} <|im_start|>system")
+    template = of_chat(chatting(dated + "{{ date_string }} " + CHAT), "act")
+    assert template.opening.startswith(f"{DATE} <|im_start|>system")
 
 
 def test_the_end_is_one_token_that_no_command_has():
-    told = teller()
+    told = formatter()
     assert told.end == tokenizer().eos_token_id
     assert told.command("take the red ball")[-1] == told.end
     assert told.end not in told.tokens("take the red ball")
@@ -115,7 +115,7 @@ def test_pocket_tokenizer_reads_any_text():
         tokens = words.encode(text, add_special_tokens=False)
         assert words.decode(tokens) == "".join(text.split())  # all but the blanks
     assert words.encode("[shelf]")[1:-1] == words.encode("shelf") == words.encode("to shelf 3")[1:-1]
-    told = PromptFormatter(words, teller().wording)
+    told = PromptFormatter(words, formatter().template)
     assert told.command("go to shelf 12") == [*words.encode("go to shelf 12"), told.end]
 
 

@@ -3,23 +3,23 @@
 import numpy as np
 import pytest
 import torch
-from support.tiny_agents import teller, tiny
+from support.tiny_agents import formatter, tiny
 
 from fedrl.llm import reader as reading
-from fedrl.llm.decoding import Said, among, freely
+from fedrl.llm.decoding import Answer, choose_commands, generate_answers
 from fedrl.llm.likelihood import Sample, likelihood
 from fedrl.llm.reader import Reader
 from fedrl.llm.trie import Trie
 
 torch.set_num_threads(1)
-MODEL, TELLER = tiny(), teller()
+MODEL, FORMATTER = tiny(), formatter()
 TEXTS = [
     ["take the red ball", "take the blue box", "take the green ball", "look around", "wait"],
     ["wait"],
     ["take the red ball", "take the red box"],
 ]
-COMMANDS = [[TELLER.command(text) for text in row] for row in TEXTS]
-OPENINGS = [TELLER.first(seen, []) for seen in ("find the red thing", "find a ball", "you see a blue box")]
+COMMANDS = [[FORMATTER.command(text) for text in row] for row in TEXTS]
+OPENINGS = [FORMATTER.first(seen, []) for seen in ("find the red thing", "find a ball", "you see a blue box")]
 
 
 def opened(openings=OPENINGS, times: int = 1) -> Reader:
@@ -29,7 +29,7 @@ def opened(openings=OPENINGS, times: int = 1) -> Reader:
     return reader
 
 
-def check(openings: list[list[int]], said: list[Said], temperature: float) -> None:
+def check(openings: list[list[int]], said: list[Answer], temperature: float) -> None:
     """Positions, tokens, and the log-probabilities against those of reading the finished texts at once."""
     samples = [Sample([*o, *s.tokens], s.decisions) for o, s in zip(openings, said, strict=True)]
     for sample in samples:
@@ -49,7 +49,7 @@ def check(openings: list[list[int]], said: list[Said], temperature: float) -> No
 def test_among_says_commands_and_knows_their_probability(temperature):
     for seed in range(10):
         reader = opened()
-        said = among(
+        said = choose_commands(
             reader, COMMANDS, [len(o) for o in OPENINGS], np.random.default_rng(seed).random((3, 8)), temperature
         )
         for row, one in zip(COMMANDS, said, strict=True):
@@ -81,7 +81,7 @@ def test_frequencies_follow_the_probabilities():
     assert wanted.sum() == pytest.approx(1.0, abs=1e-5)
     reader = opened(OPENINGS[:1], n)
     noise = np.random.default_rng(0).random((n, 8))
-    said = among(reader, COMMANDS[:1] * n, [len(OPENINGS[0])] * n, noise, 1.0)
+    said = choose_commands(reader, COMMANDS[:1] * n, [len(OPENINGS[0])] * n, noise, 1.0)
     counts = np.bincount([one.command for one in said], minlength=5)
     assert (wanted * n > 5).all()
     chi_squared = float(((counts - n * wanted) ** 2 / (n * wanted)).sum())
@@ -92,7 +92,7 @@ def test_frequencies_follow_the_probabilities():
 
 
 def test_temperature_zero_takes_the_likeliest_at_every_node():
-    (said,) = among(opened(OPENINGS[:1]), COMMANDS[:1], [len(OPENINGS[0])], np.array([[0.999999]]), 0.0)
+    (said,) = choose_commands(opened(OPENINGS[:1]), COMMANDS[:1], [len(OPENINGS[0])], np.array([[0.999999]]), 0.0)
     for decision in said.decisions:
         with torch.no_grad():
             text = [*OPENINGS[0], *said.tokens][: decision.position]
@@ -100,18 +100,18 @@ def test_temperature_zero_takes_the_likeliest_at_every_node():
         assert decision.choices[int(logits.argmax())] == decision.chosen
 
 
-@pytest.mark.parametrize("luck", [0.0, 1.0 - 2.0**-53])
-def test_the_ends_of_the_interval_are_still_choices(seeds):
+@pytest.mark.parametrize("noise", [0.0, 1.0 - 2.0**-53])
+def test_the_ends_of_the_interval_are_still_choices(noise):
     """Rows with fewer choices than others are filled up; the largest uniform number must not land there."""
-    said = among(opened(), COMMANDS, [len(o) for o in OPENINGS], np.full((3, 4), seeds), 1.0)
-    ends = [min if seeds == 0.0 else max] * 3
+    said = choose_commands(opened(), COMMANDS, [len(o) for o in OPENINGS], np.full((3, 4), noise), 1.0)
+    ends = [min if noise == 0.0 else max] * 3
     for end, one in zip(ends, said, strict=True):
         assert all(d.chosen == end(d.choices) for d in one.decisions)
 
 
 def test_the_cache_has_read_what_was_said():
     reader = opened()
-    said = among(reader, COMMANDS, [len(o) for o in OPENINGS], np.random.default_rng(4).random((3, 8)), 1.0)
+    said = choose_commands(reader, COMMANDS, [len(o) for o in OPENINGS], np.random.default_rng(4).random((3, 8)), 1.0)
     again = Reader(MODEL.net).read([[*o, *s.tokens] for o, s in zip(OPENINGS, said, strict=True)])
     torch.testing.assert_close(reader.hidden, again, atol=1e-5, rtol=1e-5)
 
@@ -120,14 +120,16 @@ def test_freely_up_to_the_end_or_the_most():
     n, most = 60, 6
     reader = opened(OPENINGS[:1], n)
     openings = [OPENINGS[0]] * n
-    said = freely(reader, TELLER.end, [len(o) for o in openings], np.random.default_rng(1).random((n, most)), 1.0, most)
-    ended = [one for one in said if len(one.decisions) < most or one.decisions[-1].chosen == TELLER.end]
+    said = generate_answers(
+        reader, FORMATTER.end, [len(o) for o in openings], np.random.default_rng(1).random((n, most)), 1.0, most
+    )
+    ended = [one for one in said if len(one.decisions) < most or one.decisions[-1].chosen == FORMATTER.end]
     cut = [one for one in said if one not in ended]
     assert ended
     assert cut
     for one in said:
-        assert one.tokens[-1] == TELLER.end
-        assert one.tokens.count(TELLER.end) == 1
+        assert one.tokens[-1] == FORMATTER.end
+        assert one.tokens.count(FORMATTER.end) == 1
         assert one.command == -1
     assert all(len(one.tokens) == len(one.decisions) <= most for one in ended)
     assert all(len(one.decisions) == most and len(one.tokens) == most + 1 for one in cut)  # the mark is no decision
@@ -138,11 +140,11 @@ def test_freely_up_to_the_end_or_the_most():
 
 def test_freely_wants_noise_for_every_token():
     with pytest.raises(ValueError, match="6 tokens want as many uniform numbers a row, got 4"):
-        freely(opened(OPENINGS[:1]), TELLER.end, [3], np.zeros((1, 4)), 1.0, 6)
+        generate_answers(opened(OPENINGS[:1]), FORMATTER.end, [3], np.zeros((1, 4)), 1.0, 6)
 
 
 def test_entropy_is_of_what_could_be_chosen():
-    (said,) = among(opened(OPENINGS[:1]), COMMANDS[:1], [len(OPENINGS[0])], np.full((1, 4), 0.1), 1.0)
+    (said,) = choose_commands(opened(OPENINGS[:1]), COMMANDS[:1], [len(OPENINGS[0])], np.full((1, 4), 0.1), 1.0)
     sample = Sample([*OPENINGS[0], *said.tokens], said.decisions)
     found = likelihood(MODEL, [sample])
     for decision, entropy in zip(said.decisions, found.entropy.tolist(), strict=True):
@@ -152,8 +154,8 @@ def test_entropy_is_of_what_could_be_chosen():
 
 
 def test_decisions_of_two_kinds_are_not_mixed():
-    (free,) = freely(opened(OPENINGS[:1]), TELLER.end, [len(OPENINGS[0])], np.zeros((1, 2)), 1.0, 2)
-    (one,) = among(opened(OPENINGS[:1]), COMMANDS[:1], [len(OPENINGS[0])], np.zeros((1, 4)), 1.0)
+    (free,) = generate_answers(opened(OPENINGS[:1]), FORMATTER.end, [len(OPENINGS[0])], np.zeros((1, 2)), 1.0, 2)
+    (one,) = choose_commands(opened(OPENINGS[:1]), COMMANDS[:1], [len(OPENINGS[0])], np.zeros((1, 4)), 1.0)
     samples = [Sample([*OPENINGS[0], *said.tokens], said.decisions) for said in (free, one)]
     with pytest.raises(ValueError, match="decode all episodes of a batch in one way"):
         likelihood(MODEL, samples)

@@ -4,19 +4,19 @@ import gymnasium
 import numpy as np
 import pytest
 import torch
-from support.tiny_agents import Colours, teller, tiny, uniform
+from support.tiny_agents import Colours, formatter, tiny, uniform
 
-from fedrl.llm.episodes import Acting, Episode, noise_of, play
+from fedrl.llm.episodes import Acting, Episode, draw_noise, play
 from fedrl.llm.likelihood import Sample, likelihood
 from fedrl.llm.parsing import DEMAND
 
 torch.set_num_threads(1)
-MODEL, TELLER = tiny(), teller()
+MODEL, FORMATTER = tiny(), formatter()
 TASKS, GROUP = [0, 4, 1], 5
 
 
 def played(seed: int = 0, acting: Acting = Acting(), tasks=TASKS, group=GROUP, make=Colours) -> list[Episode]:
-    return play(MODEL, TELLER, make, tasks, group, uniform(seed, len(tasks) * group), acting)
+    return play(MODEL, FORMATTER, make, tasks, group, uniform(seed, len(tasks) * group), acting)
 
 
 EPISODES = played()
@@ -32,8 +32,8 @@ def test_groups_follow_each_other():
 
 def test_a_transcript_is_a_plain_encoding_of_what_was_seen_and_said():
     for episode in EPISODES:
-        text = "".join(f"<world> {turn.seen} <agent> {turn.said} <end>" for turn in episode.turns)
-        assert episode.tokens == TELLER.tokens(text)
+        text = "".join(f"<world> {turn.observation} <agent> {turn.answer} <end>" for turn in episode.turns)
+        assert episode.tokens == FORMATTER.tokens(text)
 
 
 def test_playing_an_episode_again_gives_the_same():
@@ -42,8 +42,8 @@ def test_playing_an_episode_again_gives_the_same():
         with Colours() as env:
             seen, info = env.reset(seed=episode.task, options={"task": episode.task})
             for number, turn in enumerate(episode.turns):
-                assert turn.seen == seen
-                assert turn.action == turn.said
+                assert turn.observation == seen
+                assert turn.action == turn.answer
                 assert turn.action in info["admissible_commands"]
                 assert turn.valid
                 seen, reward, done, cut, info = env.step(turn.action)
@@ -64,10 +64,10 @@ def test_decisions_are_where_they_say_and_as_likely_as_they_say():
 
 def test_turns_with_one_command_have_no_decision():
     turns = [turn for episode in EPISODES for turn in episode.turns]
-    only = [turn for turn in turns if turn.seen == "nothing happens"]  # after waiting
+    only = [turn for turn in turns if turn.observation == "nothing happens"]  # after waiting
     assert only
     assert all(turn.action == "look around" and not turn.decisions for turn in only)
-    assert all(turn.decisions for turn in turns if turn.seen.startswith("find"))
+    assert all(turn.decisions for turn in turns if turn.observation.startswith("find"))
 
 
 def test_same_noise_same_bytes():
@@ -77,7 +77,7 @@ def test_same_noise_same_bytes():
 
 def test_fewer_rows_beside_it_do_not_change_an_episode():
     """Noise belongs to the row: the first group alone decides as it did among others."""
-    alone = play(MODEL, TELLER, Colours, TASKS[:1], GROUP, lambda step: uniform(0, 15)(step)[:GROUP])
+    alone = play(MODEL, FORMATTER, Colours, TASKS[:1], GROUP, lambda step: uniform(0, 15)(step)[:GROUP])
     assert [episode.tokens for episode in alone] == [episode.tokens for episode in EPISODES[:GROUP]]
 
 
@@ -96,13 +96,13 @@ def test_longest_cuts():
         for one, other in zip(short, EPISODES, strict=True):
             assert one.turns == other.turns[: len(one.turns)]
             assert one.tokens == other.tokens[: len(one.tokens)]
-    with pytest.raises(ValueError, match="task 0 opens with more than longest=10 tokens allow"):
+    with pytest.raises(ValueError, match="the first prompt of task 0 is longer than longest=10 tokens allow"):
         played(acting=Acting(longest=10))
 
 
 def test_free_answers():
     acting = Acting(decode="free", most_tokens=7)
-    found = play(MODEL, TELLER, Colours, TASKS, GROUP, noise_of(np.random.default_rng(0), 15, acting), acting)
+    found = play(MODEL, FORMATTER, Colours, TASKS, GROUP, draw_noise(np.random.default_rng(0), 15, acting), acting)
     for episode in found:
         assert all(1 <= len(turn.decisions) <= 7 for turn in episode.turns)
         assert all(d.choices is None for _, d in episode.decisions)
@@ -110,18 +110,18 @@ def test_free_answers():
         assert len(episode.turns) == 4
         demand = [f" {DEMAND}", *[""] * 3]  # how to answer is said once
         pieces = "".join(
-            f"<world> {turn.seen}{more} <agent> {turn.said} <end>"
+            f"<world> {turn.observation}{more} <agent> {turn.answer} <end>"
             for turn, more in zip(episode.turns, demand, strict=True)
         )
         if not {0, 2, 3} & {d.chosen for _, d in episode.decisions}:  # those are not shown when decoded
-            assert episode.tokens == TELLER.tokens(pieces)
+            assert episode.tokens == FORMATTER.tokens(pieces)
 
 
 def test_free_answers_want_noise_for_all_their_tokens():
     acting = Acting(decode="free", most_tokens=100)
     with pytest.raises(ValueError, match="100 tokens want as many uniform numbers a row, got 64"):
         played(acting=acting)
-    assert noise_of(np.random.default_rng(0), 2, acting)(0).shape == (2, 100)
+    assert draw_noise(np.random.default_rng(0), 2, acting)(0).shape == (2, 100)
 
 
 def test_worlds_are_closed():
@@ -144,7 +144,7 @@ def test_worlds_that_begin_in_two_ways():
             seen, info = self.env.reset(**given)
             return ("wait" if next(count) == 2 else seen), info
 
-    with pytest.raises(ValueError, match="task 0 opened in two ways, 'wait' one of them"):
+    with pytest.raises(ValueError, match="task 0 has two different first observations, one of them 'wait'"):
         played(make=lambda: Moody(Colours()))
 
 

@@ -3,21 +3,21 @@
 import numpy as np
 import pytest
 import torch
-from support.tiny_agents import TAKING, Colours, as_jax, teller, tiny, uniform
+from support.tiny_agents import TAKING, Colours, as_jax, formatter, tiny, uniform
 
 from fedrl.llm.episodes import Acting, play
-from fedrl.llm.imitation import demonstrated, imitate
+from fedrl.llm.imitation import demonstration_sample, imitate
 from fedrl.llm.likelihood import likelihood
-from fedrl.llm.models.model import load, theta_of
+from fedrl.llm.models.model import load_theta, theta_of
 from fedrl.llm.trie import Trie
 
 torch.set_num_threads(1)
-TELLER = teller()
+FORMATTER = formatter()
 PLANS = {0: ["look around", TAKING[0]], 1: ["wait", "look around", TAKING[1]], 2: [TAKING[2]]}
 
 
 def samples():
-    return [demonstrated(TELLER, Colours, task, plan) for task, plan in PLANS.items()]
+    return [demonstration_sample(FORMATTER, Colours, task, plan) for task, plan in PLANS.items()]
 
 
 def test_transcripts():
@@ -28,7 +28,7 @@ def test_transcripts():
             for command in plan:
                 text += f"<world> {seen} <agent> {command} <end>"
                 seen = env.step(command)[0]
-        assert sample.tokens == TELLER.tokens(text)
+        assert sample.tokens == FORMATTER.tokens(text)
         assert all(sample.tokens[d.position] == d.chosen for d in sample.decisions)
         assert all(d.chosen in d.choices and len(d.choices) > 1 for d in sample.decisions)
 
@@ -40,13 +40,13 @@ def test_decisions_reproduce_the_commands():
         with Colours() as env:
             _, info = env.reset(options={"task": task})
             for command in plan:
-                tokens, node = Trie.of(TELLER.command(text) for text in info["admissible_commands"]).forced()
+                tokens, node = Trie.of(FORMATTER.command(text) for text in info["admissible_commands"]).forced()
                 while node.branches:
                     decision = next(decisions)
                     assert decision.choices == node.choices
                     forced, node = node.branches[decision.chosen].forced()
                     tokens += [decision.chosen, *forced]
-                assert tokens == TELLER.command(command)
+                assert tokens == FORMATTER.command(command)
                 info = env.step(command)[4]
         assert next(decisions, None) is None
     counts = [len(sample.decisions) for sample in samples()]
@@ -55,11 +55,11 @@ def test_decisions_reproduce_the_commands():
 
 def test_a_command_that_is_not_admissible_is_named():
     with pytest.raises(ValueError, match="task 1: the demonstrated command 'take the moon' is not admissible"):
-        demonstrated(TELLER, Colours, 1, ["take the moon"])
+        demonstration_sample(FORMATTER, Colours, 1, ["take the moon"])
 
 
 def test_what_comes_after_the_end_is_left_out():
-    assert demonstrated(TELLER, Colours, 2, [TAKING[2], "wait"]) == samples()[2]
+    assert demonstration_sample(FORMATTER, Colours, 2, [TAKING[2], "wait"]) == samples()[2]
 
 
 @pytest.mark.parametrize("language", [0.0, 0.5])
@@ -73,10 +73,11 @@ def test_imitation_makes_demonstrations_likelier(language):
 
     before = likely()
     learnt = imitate(
-        model, theta, samples(), passes=15, learning_rate=1e-2, shuffle=np.random.default_rng(0), language=language, minibatch=2,
+        model, theta, samples(), passes=15, learning_rate=1e-2, shuffle=np.random.default_rng(0), language=language,
+        minibatch=2,
         callback=lambda step, steps, loss: seen.append((step, steps, loss)),
     )  # fmt: skip
-    load(model, learnt)
+    load_theta(model, learnt)
     assert likely() > before + 0.5
     assert [step for step, _, _ in seen] == list(range(1, 31))
     assert {steps for _, steps, _ in seen} == {30}
@@ -93,7 +94,7 @@ def test_imitation_makes_demonstrations_likelier(language):
     )
     assert all(np.asarray(again[name]).tobytes() == np.asarray(learnt[name]).tobytes() for name in learnt)
     if not language:
-        found = play(model, TELLER, Colours, [0, 1, 2], 1, uniform(0, 3), Acting(temperature=0.0))
+        found = play(model, FORMATTER, Colours, [0, 1, 2], 1, uniform(0, 3), Acting(temperature=0.0))
         assert [[turn.action for turn in episode.turns] for episode in found] == list(PLANS.values())
 
 

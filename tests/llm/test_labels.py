@@ -9,13 +9,13 @@ from support import tiny_agents as tiny
 
 from fedrl.llm import labels
 from fedrl.llm.applications import Application
-from fedrl.llm.episodes import noise_of, play
-from fedrl.llm.evaluation import HOW
+from fedrl.llm.episodes import draw_noise, play
+from fedrl.llm.evaluation import HELD_OUT_ACTING
 from fedrl.llm.labels import LabelsError, label, read
-from fedrl.llm.models.loading import opened
-from fedrl.llm.models.model import load
-from fedrl.llm.partitions.draws import at
+from fedrl.llm.models.loading import open_model
+from fedrl.llm.models.model import load_theta
 from fedrl.llm.partitions.hardness import hardness
+from fedrl.llm.randomness import generator_at
 
 SPEC = tiny.Tiny()
 POOL = np.array([2, 3, 5, 7, 8, 9, 10, 12, 13, 14])
@@ -30,12 +30,12 @@ class Colours:
 
     def build(self) -> Application:
         nothing = np.array([], int)
-        return Application(tiny.WORLD_OF_COLOURS, POOL, ["any"] * len(POOL), nothing, nothing, lambda task: [])
+        return Application(tiny.COLOURS_ENVIRONMENT, POOL, ["any"] * len(POOL), nothing, nothing, lambda task: [])
 
 
 @pytest.fixture(autouse=True)
 def _four_at_once(monkeypatch):
-    monkeypatch.setattr(labels, "SIDE_BY_SIDE", 4)
+    monkeypatch.setattr(labels, "EPISODES_AT_ONCE", 4)
 
 
 @pytest.fixture(scope="module")
@@ -45,10 +45,10 @@ def theta():
 
 def alone(theta, task: int, n: int = 0, seed: int = 0) -> bool:
     """Whether the episode that is labelled is won where it is played on its own."""
-    model = opened(SPEC)
-    load(model, theta)
-    noise = noise_of(at(seed, "label", task, n), 1, HOW)
-    return play(model, SPEC.teller(), tiny.Colours, [task], 1, noise, HOW)[0].won
+    model = open_model(SPEC)
+    load_theta(model, theta)
+    noise = draw_noise(generator_at(seed, "label", task, n), 1, HELD_OUT_ACTING)
+    return play(model, SPEC.formatter(), tiny.Colours, [task], 1, noise, HELD_OUT_ACTING)[0].won
 
 
 def test_labels_say_who_won(theta, tmp_path):
@@ -154,5 +154,5 @@ def test_what_cannot_be_read(tmp_path, text, expected):
 
 
 def test_a_share_that_counts_for_nothing():
-    with pytest.raises(LabelsError, match="least wants a share above 0 and at most 1, got 0"):
+    with pytest.raises(LabelsError, match="least must be a share above 0 and at most 1, got 0"):
         read("labels.json", Colours(), POOL, least=0)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from support.engine_runs import end_state
-from support.tiny_agents import WORLD_OF_COLOURS, Colours, Tiny, as_jax, teller, tiny
+from support.tiny_agents import COLOURS_ENVIRONMENT, Colours, Tiny, as_jax, formatter, tiny
 
 import fedrl
 from fedrl import keys, trees
@@ -19,11 +19,12 @@ from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.engines.processes import processes
 from fedrl.environments.errors import TrainingDiverged
-from fedrl.llm.episodes import Acting, noise_of, play
+from fedrl.llm.episodes import Acting, draw_noise, play
 from fedrl.llm.evaluation import held_out
 from fedrl.llm.grpo.update import Grpo
-from fedrl.llm.learner import grpo, random_at
+from fedrl.llm.learner import grpo
 from fedrl.llm.models.model import Lora
+from fedrl.llm.randomness import generator_of
 from fedrl.llm.tasks import federation
 from fedrl.records import log
 from fedrl.selection.participation import everyone, uniform
@@ -35,7 +36,7 @@ HELD_OUT = [20, 21, 22, 23, 24]
 
 
 def clients():
-    return federation(WORLD_OF_COLOURS, [np.array([0, 3]), np.array([1]), np.array([2, 5, 8])])
+    return federation(COLOURS_ENVIRONMENT, [np.array([0, 3]), np.array([1]), np.array([2, 5, 8])])
 
 
 def method(spec=SPEC, learning_rate=1e-3, local_steps=2, selection=uniform(2), mu=0.0, **options):
@@ -46,7 +47,7 @@ def method(spec=SPEC, learning_rate=1e-3, local_steps=2, selection=uniform(2), m
 
 
 def train(engine, **options):
-    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=2)
+    evaluation = held_out(SPEC, COLOURS_ENVIRONMENT, HELD_OUT, chunks=2)
     return fedrl.train(method(), clients(), rounds=2, seeds=2, engine=engine, evaluation=evaluation, **options)
 
 
@@ -89,15 +90,15 @@ def test_what_the_log_says_of_held_out_tasks(run):
 
 def test_measuring_is_playing(run):
     """The measurement of the start, done by hand."""
-    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, acting=Acting(temperature=0.7))
+    evaluation = held_out(SPEC, COLOURS_ENVIRONMENT, HELD_OUT, acting=Acting(temperature=0.7))
     algorithm = method()(clients())
     exchange = evaluation(algorithm, clients())
     theta, key = as_jax(SPEC.first()), jax.random.key(3)
     client = fedrl.types.Client(np.int32(0), (), (), ())
     seen = exchange.local.sample(exchange.local.start(theta, client, key), client, key)
     acting = Acting(temperature=0.7)
-    seeds = noise_of(random_at(key, "0"), 5, acting)
-    assert seen == play(tiny(), teller(), Colours, HELD_OUT, 1, seeds, acting)
+    seeds = draw_noise(generator_of(key, "0"), 5, acting)
+    assert seen == play(tiny(), formatter(), Colours, HELD_OUT, 1, seeds, acting)
     _, local = exchange.local.estimate(exchange.local.start(theta, client, key), seen, client, key)
     (won, score), memory, steps = exchange.local.finish(local, client)
     assert (memory, int(steps)) == ((), 0)
@@ -108,7 +109,7 @@ def test_measuring_is_playing(run):
 
 
 def test_engines_agree_to_the_bit():
-    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=2)
+    evaluation = held_out(SPEC, COLOURS_ENVIRONMENT, HELD_OUT, chunks=2)
     plain, one, two = (
         end_state(method(local_steps=1), engine, clients(), evaluation, rounds=2)
         for engine in (one_at_a_time(), processes(1), processes(2))
@@ -123,7 +124,7 @@ def moved(done) -> float:
 
 
 def one_round(**options):
-    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)
+    evaluation = held_out(SPEC, COLOURS_ENVIRONMENT, HELD_OUT)
     return fedrl.train(method(**options), clients(), rounds=1, engine=one_at_a_time(), evaluation=evaluation)
 
 
@@ -138,8 +139,8 @@ def test_a_liar_among_three():
     """Robust aggregation: one client sends a million times what it learnt."""
 
     def lying(learner):
-        def build(world):
-            honest = learner(world)
+        def build(environment):
+            honest = learner(environment)
 
             def finish(local, client):
                 upload, *rest = honest.local.finish(local, client)
@@ -150,7 +151,7 @@ def test_a_liar_among_three():
         return build
 
     learner = grpo(SPEC, Grpo(reward="score"), tasks=2, group=4, learning_rate=1e-3, local_steps=1)
-    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)
+    evaluation = held_out(SPEC, COLOURS_ENVIRONMENT, HELD_OUT)
     honest, fooled, robust = (
         fedrl.train(fedavg(who, combine=how), clients(), rounds=1, engine=one_at_a_time(), evaluation=evaluation)
         for who, how in ((learner, mean), (lying(learner), mean), (lying(learner), median))
@@ -186,7 +187,7 @@ def test_all_at_once_over_processes():
     """FedProx, a robust mean and a channel, two workers: the bytes of one after the other."""
     options = {"mu": 10.0, "combine": median, "channel": clipped(0.01, 1e-3), "selection": everyone()}
     one, two = (
-        end_state(method(**options), engine, clients(), held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT), rounds=1)
+        end_state(method(**options), engine, clients(), held_out(SPEC, COLOURS_ENVIRONMENT, HELD_OUT), rounds=1)
         for engine in (one_at_a_time(), processes(2))
     )
     assert one == two
@@ -214,7 +215,7 @@ def test_resumed(run, tmp_path):
 
 def test_adapters_travel_alone():
     spec = Tiny(lora=Lora(rank=2, layers=1))
-    evaluation = held_out(spec, WORLD_OF_COLOURS, HELD_OUT)
+    evaluation = held_out(spec, COLOURS_ENVIRONMENT, HELD_OUT)
     done = fedrl.train(
         method(spec, learning_rate=1e-2, local_steps=1),
         clients(),
@@ -229,16 +230,20 @@ def test_adapters_travel_alone():
 
 def test_it_learns_to_take_the_right_thing():
     """One client, one task: after some rounds it mostly wins; nothing but rewards tells it how."""
-    alone = federation(WORLD_OF_COLOURS, [np.array([1])])
+    alone = federation(COLOURS_ENVIRONMENT, [np.array([1])])
     learner = grpo(SPEC, Grpo(beta=0.0), tasks=2, group=8, learning_rate=3e-3, local_steps=5)
     done = fedrl.train(
-        fedavg(learner), alone, rounds=2, engine=one_at_a_time(), evaluation=held_out(SPEC, WORLD_OF_COLOURS, [1] * 20)
+        fedavg(learner),
+        alone,
+        rounds=2,
+        engine=one_at_a_time(),
+        evaluation=held_out(SPEC, COLOURS_ENVIRONMENT, [1] * 20),
     )
     assert done.rows[-1]["return"] > max(0.9, done.rows[0]["return"] + 0.2)
 
 
 def test_a_model_that_is_no_number_does_not_act():
-    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)(method()(clients()), clients())
+    evaluation = held_out(SPEC, COLOURS_ENVIRONMENT, HELD_OUT)(method()(clients()), clients())
     client, key = fedrl.types.Client(np.int32(0), (), (), ()), jax.random.key(0)
     theta = {name: value * np.nan for name, value in as_jax(SPEC.first()).items()}
     with pytest.raises(TrainingDiverged, match="no longer finite"):
@@ -247,21 +252,21 @@ def test_a_model_that_is_no_number_does_not_act():
 
 def test_wrong_requests():
     with pytest.raises(ValueError, match="5 tasks cannot be held out in 6 chunks"):
-        held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=6)
+        held_out(SPEC, COLOURS_ENVIRONMENT, HELD_OUT, chunks=6)
     with pytest.raises(ValueError, match="0 tasks cannot be held out"):
-        held_out(SPEC, WORLD_OF_COLOURS, [])
-    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT, chunks=4)
+        held_out(SPEC, COLOURS_ENVIRONMENT, [])
+    evaluation = held_out(SPEC, COLOURS_ENVIRONMENT, HELD_OUT, chunks=4)
     with pytest.raises(ValueError, match="4 chunks are more than the federation's 3 clients"):
         evaluation(method()(clients()), clients())
     with pytest.raises(ValueError, match="client 1 has none"):
-        federation(WORLD_OF_COLOURS, [np.array([0]), np.array([], int)])
+        federation(COLOURS_ENVIRONMENT, [np.array([0]), np.array([], int)])
     with pytest.raises(ValueError, match="got no client"):
-        federation(WORLD_OF_COLOURS, [])
+        federation(COLOURS_ENVIRONMENT, [])
     with pytest.raises(ValueError, match="cannot be compiled"):
         train(fused())
     with pytest.raises(ValueError, match="2 episodes of each .* got 2, 1 and 3"):
         grpo(SPEC, tasks=2, group=1)
     talking = fmarl(grpo(SPEC, tasks=2, group=2, local_steps=1), tau=1, graph=ring(3))
-    evaluation = held_out(SPEC, WORLD_OF_COLOURS, HELD_OUT)
+    evaluation = held_out(SPEC, COLOURS_ENVIRONMENT, HELD_OUT)
     with pytest.raises(ValueError, match="this one learns in plain Python"):
         fedrl.train(talking, clients(), rounds=1, engine=one_at_a_time(), evaluation=evaluation)

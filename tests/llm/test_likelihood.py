@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from support.tiny_agents import teller, tiny
+from support.tiny_agents import formatter, tiny
 
 from fedrl.llm.decoding import Decision
 from fedrl.llm.likelihood import Sample, likelihood
@@ -61,7 +61,7 @@ def test_language_is_the_mean_of_all_tokens_read():
 
 
 def test_temperature():
-    model, words = tiny(), teller().tokens("find the red")
+    model, words = tiny(), formatter().tokens("find the red")
     one = Sample([*words, 8], [Decision(3, [8, 9], 8, 0.0)])
     with torch.no_grad():
         logits = model.net(input_ids=torch.tensor([words])).logits[0, -1, [8, 9]]

@@ -11,7 +11,7 @@ from support.tiny_agents import tiny
 
 from fedrl.llm.decoding import Decision
 from fedrl.llm.likelihood import Sample, likelihood
-from fedrl.llm.packing import LONGEST, batches, pack, trees
+from fedrl.llm.packing import LONGEST, batches, pack, prefix_trees
 
 torch.set_num_threads(1)
 TEXT = st.lists(st.integers(4, 6), min_size=1, max_size=12)  # of few words, so that texts begin alike now and then
@@ -20,7 +20,7 @@ TEXTS = st.lists(TEXT, min_size=1, max_size=10)
 
 @given(TEXTS, st.integers(1, 40))
 def test_every_text_is_a_path_of_one_tree(texts, longest):
-    found = trees(texts, longest)
+    found = prefix_trees(texts, longest)
     assert sorted(member for tree in found for member in tree.members) == list(range(len(texts)))
     for tree in found:
         assert len(tree.members) == 1 or len(tree.tokens) <= longest
@@ -32,9 +32,12 @@ def test_every_text_is_a_path_of_one_tree(texts, longest):
 
 def test_who_joins_whom():
     group = [[1, 2, 3, 4], [1, 2, 3, 5], [1, 2, 3, 4]]
-    assert [tree.members for tree in trees([*group, [1, 9, 9, 9, 9]])] == [[0, 2, 1], [3]]  # too little in common
-    assert [tree.tokens for tree in trees(group)] == [[1, 2, 3, 4, 5]]
-    assert [tree.members for tree in trees(group, 4)] == [[0, 2], [1]]  # no room
+    assert [tree.members for tree in prefix_trees([*group, [1, 9, 9, 9, 9]])] == [
+        [0, 2, 1],
+        [3],
+    ]  # too little in common
+    assert [tree.tokens for tree in prefix_trees(group)] == [[1, 2, 3, 4, 5]]
+    assert [tree.members for tree in prefix_trees(group, 4)] == [[0, 2], [1]]  # no room
 
 
 @given(TEXTS)

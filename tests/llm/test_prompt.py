@@ -11,13 +11,13 @@ from transformers import PreTrainedTokenizerFast
 
 from fedrl.llm.context import POCKET, PromptFormatter
 from fedrl.llm.decoding import Decision
-from fedrl.llm.episodes import Acting, Episode, noise_of, play
+from fedrl.llm.episodes import Acting, Episode, draw_noise, play
 from fedrl.llm.grpo import update as updating
 from fedrl.llm.grpo.loss import grpo_loss
 from fedrl.llm.grpo.update import Grpo, improve
-from fedrl.llm.imitation import demonstrated, demonstration, imitate
+from fedrl.llm.imitation import demonstration, demonstration_sample, imitate
 from fedrl.llm.likelihood import Sample, likelihood
-from fedrl.llm.models.model import Model, load, theta_of, trained
+from fedrl.llm.models.model import Model, load_theta, make_trainable, theta_of
 from fedrl.llm.models.pocket import AGENT, END, WORLD, untrained, wrapped
 from fedrl.llm.optimization import adamw
 from fedrl.llm.parsing import DEMAND
@@ -43,25 +43,25 @@ def words() -> PreTrainedTokenizerFast:
     return wrapped(made)
 
 
-TELLER = PromptFormatter(words(), POCKET._replace(shows_commands=True))
+FORMATTER = PromptFormatter(words(), POCKET._replace(shows_commands=True))
 
 
 def model() -> Model:
-    net = untrained(len(TELLER.tokenizer), SMALL)
+    net = untrained(len(FORMATTER.tokenizer), SMALL)
     draw = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in net.parameters():
             if parameter.dim() > 1:
                 parameter.copy_(torch.randn(parameter.shape, generator=draw) * 0.12)
-    return trained(net, TELLER.tokenizer, None)
+    return make_trainable(net, FORMATTER.tokenizer, None)
 
 
 MODEL = model()
 
 
 def played(acting: Acting, make=Colours, tasks=TASKS) -> list[Episode]:
-    noise = noise_of(np.random.default_rng(0), len(tasks) * GROUP, acting)
-    return play(MODEL, TELLER, make, tasks, GROUP, noise, acting)
+    noise = draw_noise(np.random.default_rng(0), len(tasks) * GROUP, acting)
+    return play(MODEL, FORMATTER, make, tasks, GROUP, noise, acting)
 
 
 def test_the_first_prompt_is_what_is_seen():
@@ -95,19 +95,19 @@ def test_a_window_shows_the_last_steps(past, window):
 
 def test_a_hand_made_episode_of_two_steps():
     """Texts, where decisions are in them, and what they were between."""
-    episode = demonstration(TELLER, Colours, 1, ["look around", TAKING[1]], window=1)
-    first = TELLER.tokens(f"<world> find the blue thing\n{OPTIONS}<agent>")
-    second = TELLER.tokens(
+    episode = demonstration(FORMATTER, Colours, 1, ["look around", TAKING[1]], window=1)
+    first = FORMATTER.tokens(f"<world> find the blue thing\n{OPTIONS}<agent>")
+    second = FORMATTER.tokens(
         "<world> Your task: find the blue thing\nSteps taken so far: 1. The last of them:\n"
         "At step 1 you saw: find the blue thing\nand your action was: look around\n"
         "Now, at step 2, you see:\nyou see a blue thing\n"
         "You can: take the red ball, take the blue box, take the green ball<agent>"
     )
     assert 0 not in [*first, *second]  # no unknown word
-    looking, taking = TELLER.tokens("look around <end>"), TELLER.tokens("take the blue box <end>")
+    looking, taking = FORMATTER.tokens("look around <end>"), FORMATTER.tokens("take the blue box <end>")
     assert episode.texts == [[*first, *looking], [*second, *taking]]
-    start = sorted(TELLER.tokens("take look wait"))
-    colours = sorted(TELLER.tokens("red blue green"))
+    start = sorted(FORMATTER.tokens("take look wait"))
+    colours = sorted(FORMATTER.tokens("red blue green"))
     assert [turn.decisions for turn in episode.turns] == [
         (Decision(len(first), start, looking[0], 0.0),),
         (Decision(len(second) + 2, colours, taking[2], 0.0),),  # "take the" is forced
@@ -121,11 +121,11 @@ def test_a_hand_made_episode_of_two_steps():
 
 def test_a_transcript_is_one_sample():
     plan = ["look around", TAKING[1]]
-    (sample,) = demonstration(TELLER, Colours, 1, plan).samples()
-    assert sample == demonstrated(TELLER, Colours, 1, plan)
+    (sample,) = demonstration(FORMATTER, Colours, 1, plan).samples()
+    assert sample == demonstration_sample(FORMATTER, Colours, 1, plan)
     assert sample.steps == [0, 1]
-    with pytest.raises(ValueError, match="task 1: a demonstration wants at least one command"):
-        demonstration(TELLER, Colours, 1, [])
+    with pytest.raises(ValueError, match="task 1: a demonstration needs at least one command"):
+        demonstration(FORMATTER, Colours, 1, [])
 
 
 @pytest.mark.parametrize("decode", ["commands", "free"])
@@ -133,23 +133,23 @@ def test_a_transcript_is_one_sample():
 def test_texts_are_plain_encodings_of_their_prompts(decode, window):
     for episode in played(Acting(decode, most_tokens=5, window=window)):
         assert len(episode.texts) == len(episode.turns)
-        goal, past, steps = episode.turns[0].seen, [], len(episode.turns)
+        goal, past, steps = episode.turns[0].observation, [], len(episode.turns)
         with Colours() as env:
             _, info = env.reset(options={"task": episode.task})
             for text, turn in zip(episode.texts, episode.turns, strict=True):
                 options = f"You can: {', '.join(info['admissible_commands'])}"
                 demand = DEMAND if decode == "free" else ""
-                asked = prompt(goal, past, turn.seen, window, options=options, demand=demand)
-                opening = TELLER.tokens(f"<world> {asked}<agent>")
+                asked = prompt(goal, past, turn.observation, window, options=options, demand=demand)
+                opening = FORMATTER.tokens(f"<world> {asked}<agent>")
                 assert text[: len(opening)] == opening
-                assert text[-1] == TELLER.end
+                assert text[-1] == FORMATTER.end
                 if decode == "commands":
-                    assert text[len(opening) :] == TELLER.command(turn.said)
+                    assert text[len(opening) :] == FORMATTER.command(turn.answer)
                 else:
                     assert [d.position for d in turn.decisions] == list(
                         range(len(opening), len(opening) + len(turn.decisions))
                     )
-                past.append((turn.seen, turn.action))
+                past.append((turn.observation, turn.action))
                 info = env.step(turn.action)[4]
         assert steps == len(past)
 
@@ -169,10 +169,10 @@ def test_decisions_are_where_they_say_and_as_likely_as_they_say(decode, window, 
 
 def test_same_noise_same_bytes_whoever_plays_beside():
     acting = Acting(window=2)
-    everyone = play(MODEL, TELLER, Colours, TASKS, GROUP, uniform(0, 12), acting)
-    assert everyone == play(MODEL, TELLER, Colours, TASKS, GROUP, uniform(0, 12), acting)
-    assert everyone != play(MODEL, TELLER, Colours, TASKS, GROUP, uniform(1, 12), acting)
-    alone = play(MODEL, TELLER, Colours, TASKS[:1], GROUP, lambda step: uniform(0, 12)(step)[:GROUP], acting)
+    everyone = play(MODEL, FORMATTER, Colours, TASKS, GROUP, uniform(0, 12), acting)
+    assert everyone == play(MODEL, FORMATTER, Colours, TASKS, GROUP, uniform(0, 12), acting)
+    assert everyone != play(MODEL, FORMATTER, Colours, TASKS, GROUP, uniform(1, 12), acting)
+    alone = play(MODEL, FORMATTER, Colours, TASKS[:1], GROUP, lambda step: uniform(0, 12)(step)[:GROUP], acting)
     assert [episode.texts for episode in alone] == [episode.texts for episode in everyone[:GROUP]]
     greedy = played(Acting(temperature=0.0, window=2))
     assert all(one.texts == greedy[i - i % GROUP].texts for i, one in enumerate(greedy))
@@ -187,15 +187,15 @@ def test_what_a_group_has_in_common_is_read_once():
     episodes = played(Acting("free", temperature=0.0, most_tokens=2, window=1))
     hook.remove()
     prompts = [rows for rows, width in shapes if width > 2]  # answers are read token by token, the last with its end
-    told = {episode.turns[0].seen for episode in episodes}
+    told = {episode.turns[0].observation for episode in episodes}
     assert prompts == [len(told)] * len(episodes[0].turns)
     assert len(told) < len(TASKS)  # two of which are told alike
 
 
 def test_one_step_is_the_same_however_it_is_told():
     """To the bit: the first prompt among commands is the opening of the transcript."""
-    once = played(Acting(), lambda: Colours(limit=1))
-    assert played(Acting(window=9), lambda: Colours(limit=1)) == once
+    once = played(Acting(), lambda: Colours(max_episode_steps=1))
+    assert played(Acting(window=9), lambda: Colours(max_episode_steps=1)) == once
     assert [one.turns[0] for one in played(Acting(window=0))] == [one.turns[0] for one in played(Acting())]
 
 
@@ -217,7 +217,7 @@ def test_longest_cuts(decode):
         assert len(one.texts) == len(one.turns) > 0
         assert max(map(len, one.texts)) <= longest - 10
         assert one.texts == other.texts[: len(one.texts)]
-    with pytest.raises(ValueError, match="task 0 opens with more than longest=20 tokens allow"):
+    with pytest.raises(ValueError, match="the first prompt of task 0 is longer than longest=20 tokens allow"):
         played(Acting(decode, window=9, longest=20))
 
 
@@ -230,7 +230,7 @@ def test_the_goal_is_told_where_the_world_says_one():
         assert all(
             text[: len(start)] == start
             for text in episode.texts
-            for start in [TELLER.tokens("<world> Your task: take a ball")]
+            for start in [FORMATTER.tokens("<world> Your task: take a ball")]
         )
 
 
@@ -252,7 +252,7 @@ def test_an_update_moves_theta_and_begins_at_ratio_one(decode, monkeypatch):
     learnt = improve(
         MODEL, theta, optimizer.init(theta), theta_of(MODEL), episodes, groups, settings, optimizer, random
     )
-    load(MODEL, theta)
+    load_theta(MODEL, theta)
     assert any(not np.array_equal(theta[name], learnt.theta[name]) for name in MODEL.names)
     assert terms[0].ratio.item() == pytest.approx(1.0, abs=1e-5)
     assert terms[0].kl.item() == pytest.approx(0.0, abs=1e-9)
@@ -268,7 +268,7 @@ def test_imitating_prompts_teaches_to_answer_them():
     learner = model()
     plans = {0: ["look around", TAKING[0]], 1: ["wait", "look around", TAKING[1]], 2: [TAKING[2]]}
     samples = [
-        one for task, plan in plans.items() for one in demonstration(TELLER, Colours, task, plan, window=1).samples()
+        one for task, plan in plans.items() for one in demonstration(FORMATTER, Colours, task, plan, window=1).samples()
     ]
     theta = imitate(
         learner,
@@ -279,8 +279,8 @@ def test_imitating_prompts_teaches_to_answer_them():
         shuffle=np.random.default_rng(0),
         minibatch=3,
     )
-    load(learner, theta)
-    found = play(learner, TELLER, Colours, [0, 1, 2], 1, uniform(0, 3), Acting(temperature=0.0, window=1))
+    load_theta(learner, theta)
+    found = play(learner, FORMATTER, Colours, [0, 1, 2], 1, uniform(0, 3), Acting(temperature=0.0, window=1))
     assert [[turn.action for turn in episode.turns] for episode in found] == list(plans.values())
 
 
@@ -288,7 +288,7 @@ def test_free_answers_in_their_tags_are_understood():
     """An agent that was taught the form: its action is done, and told at the next step without the thought."""
     learner = model()
     opening = played(Acting("free", most_tokens=1, window=1))[0].texts[0][:-2]
-    text = [*opening, *TELLER.command(ANSWER)]
+    text = [*opening, *FORMATTER.command(ANSWER)]
     spoken = [Decision(i, None, text[i], 0.0) for i in range(len(opening), len(text))]
     theta = imitate(
         learner,
@@ -298,14 +298,14 @@ def test_free_answers_in_their_tags_are_understood():
         learning_rate=1e-2,
         shuffle=np.random.default_rng(0),
     )
-    load(learner, theta)
+    load_theta(learner, theta)
     acting = Acting("free", temperature=0.0, most_tokens=12, window=1)
-    noise = noise_of(np.random.default_rng(0), 1, acting)
-    (episode,) = play(learner, TELLER, lambda: Colours(limit=2), TASKS[:1], 1, noise, acting)
+    noise = draw_noise(np.random.default_rng(0), 1, acting)
+    (episode,) = play(learner, FORMATTER, lambda: Colours(max_episode_steps=2), TASKS[:1], 1, noise, acting)
     first = episode.turns[0]
     assert (first.action, first.valid) == ("look around", True)
-    assert episode.turns[1].seen == "you see a red thing"
-    told = TELLER.tokenizer.decode(episode.texts[1])
+    assert episode.turns[1].observation == "you see a red thing"
+    told = FORMATTER.tokenizer.decode(episode.texts[1])
     assert "you saw : find the red thing and your action was : look around Now , at step 2 , you see" in told
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiny_agents import net
 
-from fedrl.llm.reader import Reader, reading, scores
+from fedrl.llm.reader import Reader, read_prompts, scores
 
 torch.set_num_threads(1)
 
@@ -68,7 +68,7 @@ def test_new_texts_of_groups_are_read_as_if_each_alone(drawn):
     model = net(dtype=torch.float64)
     groups = [group for group, _ in drawn]
     texts = [[7, *text] for _, text in drawn]
-    reader = reading(model, texts, groups)
+    reader = read_prompts(model, texts, groups)
     wanted = torch.stack([alone(model, text) for text in texts])
     torch.testing.assert_close(reader.hidden, wanted, atol=1e-12, rtol=1e-12)
     more = [[8] * (row % 3) for row in range(len(texts))]
@@ -99,9 +99,9 @@ def test_what_a_group_begins_with_is_read_once():
     hook = model.base_model.register_forward_pre_hook(
         lambda module, args, given: read.append(tuple(given["input_ids"].shape)), with_kwargs=True
     )
-    reading(model, [[4, 5, 6, 7], [4, 5, 6, 7], [9], [4, 5, 6, 7]], [3, 3, 1, 3])
+    read_prompts(model, [[4, 5, 6, 7], [4, 5, 6, 7], [9], [4, 5, 6, 7]], [3, 3, 1, 3])
     assert read == [(2, 4)]
-    reading(model, [[4, 5, 6, 7], [4, 5, 6, 8, 9], [4, 5, 6]], [0, 0, 0])
+    read_prompts(model, [[4, 5, 6, 7], [4, 5, 6, 8, 9], [4, 5, 6]], [0, 0, 0])
     assert read[1:] == [(1, 3), (3, 2)]
     reader = Reader(model)
     reader.read([[4, 5]])

@@ -8,9 +8,9 @@ import pytest
 from support import tiny_agents as tiny
 
 from fedrl.llm.episodes import Episode, Turn
-from fedrl.llm.evaluation import HOW
+from fedrl.llm.evaluation import HELD_OUT_ACTING
 from fedrl.llm.labels import label
-from fedrl.llm.transcript import outcome, page, played, shown, told
+from fedrl.llm.transcript import outcome, page, play_task, printable, turn_facts
 
 NASTY = "\n</pre><script>alert('x')</script>\n\"><img src=x onerror=alert(1)> &lt;b&gt; <!-- ]]> {0} 5 < 6 & ü\u2028"
 ALLOWED = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "dl", "dt", "dd", "section", "pre"}
@@ -50,23 +50,24 @@ class Opened(HTMLParser):
 
 def test_the_same_seed_plays_the_same_episode():
     spec, theta = tiny.Tiny(), tiny.Tiny().first()
-    first, again = (played(spec, theta, tiny.WORLD_OF_COLOURS, 4, seed=3) for _ in range(2))
+    first, again = (play_task(spec, theta, tiny.COLOURS_ENVIRONMENT, 4, seed=3) for _ in range(2))
     assert first == again
     assert first.task == 4
     drawn = {
-        tuple(turn.action for turn in played(spec, theta, tiny.WORLD_OF_COLOURS, 4, seed=s).turns) for s in range(8)
+        tuple(turn.action for turn in play_task(spec, theta, tiny.COLOURS_ENVIRONMENT, 4, seed=s).turns)
+        for s in range(8)
     }
     assert len(drawn) > 1
 
 
 def test_agents_act_as_they_are_evaluated():
-    for play in (played, label):
-        assert inspect.signature(play).parameters["acting"].default is HOW
+    for play in (play_task, label):
+        assert inspect.signature(play).parameters["acting"].default is HELD_OUT_ACTING
 
 
 def test_the_parameters_decide():
     plays = [
-        [played(tiny.Tiny(), tiny.Tiny(seed=k).first(), tiny.WORLD_OF_COLOURS, t).turns for t in range(6)]
+        [play_task(tiny.Tiny(), tiny.Tiny(seed=k).first(), tiny.COLOURS_ENVIRONMENT, t).turns for t in range(6)]
         for k in (0, 1)
     ]
     assert plays[0] != plays[1]
@@ -74,16 +75,16 @@ def test_the_parameters_decide():
 
 def test_what_is_told_of_a_turn():
     chosen = Turn("seen", "wait", "wait", True, 0.0, ())
-    assert told(chosen) == {"says and does": "wait", "reward": "0.000"}
+    assert turn_facts(chosen) == {"says and does": "wait", "reward": "0.000"}
     free = Turn("seen", "<think>so</think><action>wait</action>", "wait", True, 0.5, ())
-    assert told(free) == {"says": free.said, "does": "wait", "reward": "0.500"}
-    assert told(free._replace(valid=False))["does"] == "wait  (not well-formed)"
+    assert turn_facts(free) == {"says": free.answer, "does": "wait", "reward": "0.500"}
+    assert turn_facts(free._replace(valid=False))["does"] == "wait  (not well-formed)"
     assert outcome(episode(free, free)) == "not won, score 0.250, 2 steps"
     assert outcome(episode(free, won=True)) == "won, score 0.250, 1 step"
 
 
 def test_terminals_are_not_controlled():
-    assert shown("a\x1b[31m\x07\r\x9b\udc80\n\tä\u00a0") == "a\ufffd[31m\ufffd\ufffd\ufffd\ufffd\n\tä\u00a0"
+    assert printable("a\x1b[31m\x07\r\x9b\udc80\n\tä\u00a0") == "a\ufffd[31m\ufffd\ufffd\ufffd\ufffd\n\tä\u00a0"
 
 
 def test_every_text_of_a_page_is_only_text(tmp_path):

@@ -160,7 +160,10 @@ def test_wrong_settings():
         ({"application": "chess"}, "application is webshop or household, got 'chess'"),
         ({"partition": "by mood"}, "partition is uniform, preference, coverage or hardness, got 'by mood'"),
         ({"mean": "of all"}, "mean is of factors or of products, got 'of all'"),
-        ({"decode": "free"}, "who imitates demonstrations learns commands, not the tags .* set decode=commands"),
+        (
+            {"decode": "free"},
+            "a model that imitates demonstrations learns commands, not the tags .* set decode=commands",
+        ),
         ({"decode": "free", "model": "smollm2"}, "or warm=0 and a model other than pocket"),
     ):
         with pytest.raises(RecipeError, match=wanted):

@@ -13,9 +13,9 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 from fedrl.llm.context import POCKET, PromptFormatter
-from fedrl.llm.models.model import Lora, Model, Theta, theta_of, trained
+from fedrl.llm.models.model import Lora, Model, Theta, make_trainable, theta_of
 from fedrl.llm.models.pocket import AGENT, END, WORLD, Size, untrained, wrapped
-from fedrl.llm.tasks import TextWorld
+from fedrl.llm.tasks import TextEnvironment
 
 COLOURS = ("red", "blue", "green")
 WORDS = "find take the red blue green ball box look around wait you see a thing nothing happens done <action> </action>"
@@ -62,7 +62,7 @@ class Colours(gymnasium.Env[str, str]):
         self.closed = True
 
 
-WORLD_OF_COLOURS = TextWorld(Colours)
+COLOURS_ENVIRONMENT = TextEnvironment(Colours)
 
 
 @lru_cache(maxsize=1)
@@ -73,7 +73,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
     return wrapped(pieces)
 
 
-def teller() -> PromptFormatter:
+def formatter() -> PromptFormatter:
     return PromptFormatter(tokenizer(), POCKET)
 
 
@@ -89,7 +89,7 @@ def net(seed: int = 0, spread: float = 0.12, dtype: torch.dtype = torch.float32)
 
 
 def tiny(seed: int = 0, lora: Lora | None = None, dtype: torch.dtype = torch.float32) -> Model:
-    return trained(net(seed, dtype=dtype), tokenizer(), lora)
+    return make_trainable(net(seed, dtype=dtype), tokenizer(), lora)
 
 
 def as_jax(theta: Theta) -> Theta:
@@ -112,8 +112,8 @@ class Tiny:
     def open(self) -> Model:
         return tiny(self.seed, self.lora)
 
-    def teller(self) -> PromptFormatter:
-        return teller()
+    def formatter(self) -> PromptFormatter:
+        return formatter()
 
     def init(self, key) -> Theta:
         return as_jax(self.first())

@@ -73,7 +73,7 @@ EXAMPLES = {  # of an argument (of a certain function, "ppo.learning_rate"), or 
     "Warm": "Warm(WebShop()), or leave it out",
     "Lora": "Lora(rank=8), or None to train all of the model",
     "Settings": "an application, such as WebShop() or Household() of fedrl.llm.applications",
-    "TextWorld": "the world of an application, such as WebShop().build().world",
+    "TextEnvironment": "the environment of an application, such as WebShop().build().environment",
     "Bounds": "three numbers (fewest, mean, most), such as (100, 500, 1000)",
     "grpo.learning_rate": "a number, such as 1e-6; its schedule is the same in every round",
     "Spec": 'a model, such as fedrl.llm.models.pretrained.Pretrained("smollm2")',
@@ -97,7 +97,7 @@ FUNCTIONS = {  # examples of arguments that are functions
     "callback": "a function of row and rounds: callback=lambda row, rounds: print(row)",
     "warn": "a function of one text, such as print",
     "steps_of": "a function of client and key: steps_of=lambda client, key: 1 + client.id % 2, or leave it out",
-    "look": "fedrl.llm.evaluation.success(spec, world, tasks), or leave it out",
+    "evaluate_own": "fedrl.llm.evaluation.success(spec, environment, tasks), or leave it out",
     "mix": "gaussian_logits, gaussian_logs or dirichlet of fedrl.llm.partitions.preference",
 }
 ENGINES = {

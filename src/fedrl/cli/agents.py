@@ -35,16 +35,16 @@ class Agent(NamedTuple):
     rounds: int
 
 
-def learnt(order: Order, path: Path, wanted: str | None) -> Agent:
+def trained_agent(order: Order, path: Path, wanted: str | None) -> Agent:
     """The agent that the arm `wanted` (None: the first) ended with."""
-    name, arm, study = _asked(order, wanted)
+    name, arm, study = _arm_and_study(order, wanted)
     it = restore.load(order, path, name, arm)
     return Agent(name, study, it.algorithm.answer(_first(it.state.server)), arm.rounds, arm.rounds)
 
 
-def newest(order: Order, path: Path, wanted: str | None, *, before: bool) -> Agent:
+def newest_agent(order: Order, path: Path, wanted: str | None, *, before: bool) -> Agent:
     """That of the arm's newest checkpoint, whether it is finished or not, or the one `before` any training, theta_0."""
-    name, arm, study = _asked(order, wanted)
+    name, arm, study = _arm_and_study(order, wanted)
     algorithm = arm.method(arm.federation)
     if before:
         server = algorithm.init(keys.of(jax.random.key(order.seed), "init"))
@@ -64,7 +64,7 @@ def is_language(order: Order) -> bool:
     return isinstance(order.config, Config)
 
 
-def _asked(order: Order, wanted: str | None) -> tuple[str, Arm, _study.Study]:
+def _arm_and_study(order: Order, wanted: str | None) -> tuple[str, Arm, _study.Study]:
     study = _study.Study(order.config)  # says what to install where the extra is missing
     arms = restore.arms(order, wanted)
     if not arms:
@@ -83,7 +83,7 @@ def label(path: Path, *, arm: str | None, episodes: int, before: bool, out: Path
         raise RecipeError(
             f"labels are of language agents' tasks, and {order.recipe} has none; pass a run of fedagent/…"
         )
-    agent = newest(order, path, arm, before=before)
+    agent = newest_agent(order, path, arm, before=before)
     from fedrl.llm import labels
 
     study, console = agent.study, output.screen()
@@ -121,7 +121,7 @@ def _command(path: Path, arm: str | None, episodes: int, before: bool, out: Path
 @contextmanager
 def _progress(console: Console, title: str, tasks: int) -> Iterator[Callable[[dict[int, float]], None]]:
     """The function to hand to `labels.label`: a bar on a terminal, a line now and then elsewhere."""
-    news, said_at = News(tasks), -PAUSE
+    news, said_at = ProgressText(tasks), -PAUSE
 
     def line(won: dict[int, float]) -> None:
         nonlocal said_at
@@ -150,7 +150,7 @@ def _progress(console: Console, title: str, tasks: int) -> Iterator[Callable[[di
         yield lambda won: bars.update(task, completed=len(won), description=told(won))
 
 
-class News:
+class ProgressText:
     """How many are won and how long it will take, judged by the tasks labelled since the first news."""
 
     def __init__(self, tasks: int, clock: Callable[[], float] = time.monotonic) -> None:

@@ -27,7 +27,7 @@ def play(path: Path, task: int, out: Path | None, *, arm: str | None, seed: int)
         )
     if out is not None and out.suffix.lower() not in (".html", ".htm"):
         raise RecipeError(f"a transcript wants a name that ends in .html, got {out}; try {out}.html")
-    agent = agents.learnt(order, path, arm)
+    agent = agents.trained_agent(order, path, arm)
     from fedrl.llm import transcript
 
     study, console = agent.study, output.screen()
@@ -36,8 +36,8 @@ def play(path: Path, task: int, out: Path | None, *, arm: str | None, seed: int)
         raise RecipeError(f"there is no held-out task {task}; {order.recipe} has {tasks}, from 0 to {tasks - 1}")
     number = int(application.held_out[task])
     with console.status(f"playing task {task} …"):
-        episode = transcript.played(
-            study.spec, agent.theta, application.world, number, seed=seed, acting=study.evaluating
+        episode = transcript.play_task(
+            study.spec, agent.theta, application.environment, number, seed=seed, acting=study.evaluating
         )
     facts = {
         "recipe": order.recipe,
@@ -51,22 +51,22 @@ def play(path: Path, task: int, out: Path | None, *, arm: str | None, seed: int)
     target = out or path / "figures" / f"task-{task}.html"
     target.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(target, transcript.page(title, facts, episode).encode())
-    tell(console, title, facts, episode)
+    print_episode(console, title, facts, episode)
     output.say(console, f"\npage     {target}")
 
 
-def tell(console: Console, title: str, facts: dict[str, str], episode: "Episode") -> None:
+def print_episode(console: Console, title: str, facts: dict[str, str], episode: "Episode") -> None:
     """The episode in the terminal."""
-    from fedrl.llm.transcript import outcome, shown, told
+    from fedrl.llm.transcript import outcome, printable, turn_facts
 
     output.say(console, title, "bold")
     for name, fact in facts.items():
-        _row(console, name, shown(fact))
+        _row(console, name, printable(fact))
     for number, turn in enumerate(episode.turns, 1):
         console.print()
         console.rule(Text(f"step {number}"), align="left", style="dim")
-        console.print(Padding(Text(shown(turn.seen)), (0, 0, 1, 2), expand=False))
-        for name, said in told(turn).items():
+        console.print(Padding(Text(printable(turn.observation)), (0, 0, 1, 2), expand=False))
+        for name, said in turn_facts(turn).items():
             _row(console, name, said, COLOURS.get(name, ""))
     console.print()
     output.say(console, outcome(episode), "green" if episode.won else "red")

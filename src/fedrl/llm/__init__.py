@@ -1,6 +1,6 @@
-"""LLM agents trained together (paper 002, FedAgent): their tasks, policies and training; nothing else imports this."""
+"""Federated training of LLM agents (fedagent): their tasks, policies and training. Nothing else imports this package."""
 
 import os
 
-# before torch is imported: threads that wait sleep instead of spinning, which on a busy machine costs many times over
+# before torch is imported: waiting threads sleep instead of spinning, which is many times slower on a busy machine
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

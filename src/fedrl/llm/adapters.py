@@ -35,8 +35,8 @@ def of_products(method: Method, *, used: bool = True) -> Method:
             server = algorithm.init(key)
             if not any("lora_A" in name for name in server.theta):
                 raise ValueError(
-                    f"of_products averages products of adapters' factors, but what is trained here is {_few(server.theta)}; "
-                    "use the method itself, whose mean is exact where A is frozen or all parameters are trained"
+                    f"of_products averages products of LoRA factors, but {_some_names(server.theta)} are trained here; "
+                    "use the method itself, whose mean is exact if A is frozen or all parameters are trained"
                 )
             return server
 
@@ -51,8 +51,10 @@ def of_products(method: Method, *, used: bool = True) -> Method:
             for a in (name for name in server.theta if "lora_A" in name):
                 b = a.replace("lora_A", "lora_B")
                 A, B = (server.theta[name][None] + came[1][name] for name in (a, b))
-                theta[a], theta[b] = _cut(A, B, weight)
-                off.append([_apart(A, B, weight, tree[a], tree[b]) for tree in (usual.theta, theta, server.theta)])
+                theta[a], theta[b] = _truncate(A, B, weight)
+                off.append(
+                    [_squared_distance(A, B, weight, tree[a], tree[b]) for tree in (usual.theta, theta, server.theta)]
+                )
             factors, rank, moved = jnp.sum(jnp.asarray(off), axis=0)
             moved = jnp.maximum(moved, jnp.finfo(moved.dtype).tiny)  # nobody may have learnt anything
             share = {"factors_off": (factors / moved) ** 0.5, "rank_off": (rank / moved) ** 0.5}
@@ -63,7 +65,7 @@ def of_products(method: Method, *, used: bool = True) -> Method:
     return build
 
 
-def _cut(A: Array, B: Array, weight: Array) -> tuple[Array, Array]:
+def _truncate(A: Array, B: Array, weight: Array) -> tuple[Array, Array]:
     """Factors of the best approximation of rank r to sum_k w_k B_k A_k; A [c, r, n], B [c, m, r]."""
     rank = A.shape[1]
     left, right = _sum(A, B, weight)
@@ -79,7 +81,7 @@ def _sum(A: Array, B: Array, weight: Array) -> tuple[Array, Array]:
     return jnp.concatenate(list(weight[:, None, None] * B), axis=1), jnp.concatenate(list(A), axis=0)
 
 
-def _apart(A: Array, B: Array, weight: Array, a: Array, b: Array) -> Array:
+def _squared_distance(A: Array, B: Array, weight: Array, a: Array, b: Array) -> Array:
     """|sum_k w_k B_k A_k - b a|^2 by the factors alone: a product has as many entries as the model's own matrix."""
     left, right = _sum(A, B, weight)
     r_left = jnp.linalg.qr(jnp.concatenate([left, -b], axis=1), mode="r")
@@ -87,6 +89,6 @@ def _apart(A: Array, B: Array, weight: Array, a: Array, b: Array) -> Array:
     return jnp.sum((r_left @ r_right.T) ** 2)
 
 
-def _few(theta: Theta) -> str:
+def _some_names(theta: Theta) -> str:
     names = list(theta)
     return ", ".join(names[:2]) + (f" and {len(names) - 2} more" if len(names) > 2 else "")

@@ -16,8 +16,8 @@ from fedrl.llm.household.environment import HouseholdEnv
 from fedrl.llm.household.expert import expert as housekeeping
 from fedrl.llm.household.game import Game
 from fedrl.llm.household.generate import Size
-from fedrl.llm.partitions.draws import at
-from fedrl.llm.tasks import TextWorld
+from fedrl.llm.randomness import generator_at
+from fedrl.llm.tasks import TextEnvironment
 from fedrl.llm.webshop import catalogue, pages
 from fedrl.llm.webshop.environment import WebShopEnv
 from fedrl.llm.webshop.expert import expert as shopping
@@ -27,7 +27,7 @@ from fedrl.llm.webshop.shop import Shop, open_shop
 class Application(NamedTuple):
     """Tasks are numbers of the environment's; the three lists have none in common."""
 
-    world: TextWorld
+    environment: TextEnvironment
     pool: np.ndarray  # what clients are given tasks from
     categories: list[str]  # of the pool
     held_out: np.ndarray  # what is evaluated on
@@ -56,7 +56,7 @@ class WebShop:
 
     def build(self) -> Application:
         shop = _shop(self)
-        numbers = at(self.seed, "webshop", "split").permutation(len(shop.goals))
+        numbers = generator_at(self.seed, "webshop", "split").permutation(len(shop.goals))
         if self.held_out + self.public >= len(numbers):
             raise ValueError(
                 f"{len(numbers)} tasks are too few for {self.held_out} held out and {self.public} demonstrated; "
@@ -64,7 +64,7 @@ class WebShop:
             )
         held_out, public, pool = np.split(numbers, [self.held_out, self.held_out + self.public])
         return Application(
-            TextWorld(partial(_customer, self)),
+            TextEnvironment(partial(_webshop_env, self)),
             np.sort(pool),
             [shop.goals[task].category for task in np.sort(pool)],
             held_out,
@@ -95,10 +95,10 @@ class Household:
         count = len(_games(self)) - self.held_out
         if self.public >= count:
             raise ValueError(f"{count} games are too few for {self.public} demonstrated ones; lower public")
-        numbers = at(self.seed, "household", "split").permutation(count)
+        numbers = generator_at(self.seed, "household", "split").permutation(count)
         public, pool = np.split(numbers, [self.public])
         return Application(
-            TextWorld(partial(_housekeeper, self)),
+            TextEnvironment(partial(_household_env, self)),
             np.sort(pool),
             [_games(self)[task].task_type for task in np.sort(pool)],
             np.arange(count, count + self.held_out),
@@ -121,14 +121,14 @@ def _games(settings: Household) -> list[Game]:
     ]
 
 
-def _housekeeper(settings: Household) -> gymnasium.Env:
+def _household_env(settings: Household) -> gymnasium.Env:
     return HouseholdEnv(_games(settings), step_limit=settings.step_limit)
 
 
 def _house_expert(settings: Household, task: int) -> list[str]:
     """The plan, after some places have been looked into in vain: whoever imitates it is to search, not to guess."""
     game = _games(settings)[task]
-    plan, random = housekeeping(game), at(settings.seed, "household", "detours", task)
+    plan, random = housekeeping(game), generator_at(settings.seed, "household", "detours", task)
     player = simulator.load(game)
     player.reset()
     elsewhere = [command for command in player.admissible if command.startswith("go to ") and command != plan[0]]
@@ -151,7 +151,7 @@ def _shop(settings: WebShop) -> Shop:
         return open_shop(catalogue.write(folder, settings.products, seed=settings.seed))
 
 
-def _customer(settings: WebShop) -> gymnasium.Env:
+def _webshop_env(settings: WebShop) -> gymnasium.Env:
     return WebShopEnv(_shop(settings), pages.PROFILES[settings.pages], step_limit=settings.step_limit)
 
 

@@ -1,10 +1,10 @@
-"""How an episode is told to the model: one growing transcript, each token read once,
+"""How an episode is presented to the model: one growing transcript, each token read once,
 
-    what is seen -> what the agent says -> what is seen -> ...
+    observation -> answer -> observation -> ...
 
-or at every step a prompt of its own (`prompt`), with a window on the last steps.
+or one prompt per step (`prompt`), with a window on the last steps.
 
-The pieces around what is seen and said come from the model's own chat template where it has one.
+The pieces around observations and answers come from the model's own chat template if it has one.
 """
 
 from collections.abc import Sequence
@@ -17,20 +17,20 @@ from fedrl.llm.models.pocket import AGENT, END, WORLD
 from fedrl.llm.prompt import prompt
 
 USER, SAID, AGAIN = "\u2460", "\u2461", "\u2462"  # stand for the first turn, the answer and the second turn
-DATE = "26 Jul 2024"  # Llama 3.2's own, where it is not told another
+DATE = "26 Jul 2024"  # Llama 3.2's own default
 
 
 class PromptTemplate(NamedTuple):
-    """A transcript is `opening` seen `turn`, then said `between` seen `turn`, and so on; `end` closes what is said.
+    """A transcript is `opening` observation `turn`, then answer `end` `between` observation `turn`, and so on.
 
-    A prompt of its own is between `opening` and `turn`.
+    A prompt that stands alone is between `opening` and `turn`.
     """
 
     opening: str
     turn: str
     end: str
     between: str
-    shows_commands: bool  # whether the admissible commands are listed with what is seen
+    shows_commands: bool  # whether the admissible commands are listed with the observation
 
 
 POCKET = PromptTemplate(WORLD, AGENT, END, WORLD, shows_commands=False)
@@ -39,13 +39,11 @@ POCKET = PromptTemplate(WORLD, AGENT, END, WORLD, shows_commands=False)
 def of_chat(tokenizer: PreTrainedTokenizerBase, system: str, *, shows_commands: bool = True) -> PromptTemplate:
     """The pieces of the tokenizer's chat template, found by rendering a short conversation with it.
 
-    A template that tells the date is told `DATE`, so that the same episode has the same tokens on any day. Where what is
-    seen names all that can be done, as WebShop's pages do, `shows_commands=False` saves listing it again.
+    A template that states the date is given `DATE`, so that an episode has the same tokens on any day. Where observations
+    name all admissible commands, as WebShop's pages do, `shows_commands=False` avoids listing them twice.
     """
     if not tokenizer.eos_token:
-        raise ValueError(
-            "this tokenizer has no end-of-text token, with which an agent's turn would end; set its eos_token"
-        )
+        raise ValueError("this tokenizer has no end-of-text token to end an agent's turn with; set its eos_token")
     head: list[dict[str, Any]] = [{"role": "system", "content": system}, {"role": "user", "content": USER}]
     more = [*head, {"role": "assistant", "content": SAID}, {"role": "user", "content": AGAIN}]
     first, whole = (
@@ -61,7 +59,7 @@ def of_chat(tokenizer: PreTrainedTokenizerBase, system: str, *, shows_commands: 
         )
     eos = tokenizer.eos_token
     if not after.startswith(eos):
-        raise ValueError(f"this model's turns end with {after[:20]!r}, wanted {eos!r}, its end-of-text token")
+        raise ValueError(f"this model's turns end with {after[:20]!r}, expected {eos!r}, its end-of-text token")
     return PromptTemplate(opening, turn, eos, after.removeprefix(eos), shows_commands)
 
 
@@ -69,43 +67,50 @@ class PromptFormatter(NamedTuple):
     """Texts as tokens."""
 
     tokenizer: PreTrainedTokenizerBase
-    wording: PromptTemplate
+    template: PromptTemplate
 
     def tokens(self, text: str) -> list[int]:
-        return self.tokenizer.encode(text, add_special_tokens=False)
+        ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+        return ids
 
-    def first(self, seen: str, commands: Sequence[str], demand: str = "") -> list[int]:
+    def first(self, observation: str, commands: Sequence[str], demand: str = "") -> list[int]:
         """`demand` says how to answer, here and later."""
-        return self.tokens(f"{self.wording.opening}{self._shown(seen, commands, demand)}{self.wording.turn}")
+        return self.tokens(f"{self.template.opening}{self._body(observation, commands, demand)}{self.template.turn}")
 
-    def later(self, seen: str, commands: Sequence[str]) -> list[int]:
-        return self.tokens(f"{self.wording.between}{self._shown(seen, commands)}{self.wording.turn}")
+    def later(self, observation: str, commands: Sequence[str]) -> list[int]:
+        return self.tokens(f"{self.template.between}{self._body(observation, commands)}{self.template.turn}")
 
-    def afresh(
-        self, task: str, past: Sequence[tuple[str, str]], seen: str, commands: Sequence[str], window: int, demand: str
+    def windowed(
+        self,
+        task: str,
+        past: Sequence[tuple[str, str]],
+        observation: str,
+        commands: Sequence[str],
+        window: int,
+        demand: str,
     ) -> list[int]:
-        """A prompt of its own; see `prompt`."""
-        text = prompt(task, past, seen, window, options=self._options(commands), demand=demand)
-        return self.tokens(f"{self.wording.opening}{text}{self.wording.turn}")
+        """One step's prompt; see `prompt`."""
+        text = prompt(task, past, observation, window, options=self._options(commands), demand=demand)
+        return self.tokens(f"{self.template.opening}{text}{self.template.turn}")
 
     def command(self, text: str) -> list[int]:
         """With the mark of its end, which is one token that no command contains."""
-        return [*_spelt(self, text), self.end]
+        return [*_encode_command(self, text), self.end]
 
     @property
     def end(self) -> int:
-        token = self.tokenizer.convert_tokens_to_ids(self.wording.end)
+        token = self.tokenizer.convert_tokens_to_ids(self.template.end)
         assert isinstance(token, int)
         return token
 
-    def _shown(self, seen: str, commands: Sequence[str], demand: str = "") -> str:
-        return "\n".join([seen, *filter(None, (self._options(commands), demand))])
+    def _body(self, observation: str, commands: Sequence[str], demand: str = "") -> str:
+        return "\n".join([observation, *filter(None, (self._options(commands), demand))])
 
     def _options(self, commands: Sequence[str]) -> str:
-        return f"You can: {', '.join(commands)}" if self.wording.shows_commands else ""
+        return f"You can: {', '.join(commands)}" if self.template.shows_commands else ""
 
 
 @lru_cache(maxsize=1 << 15)
-def _spelt(teller: PromptFormatter, text: str) -> tuple[int, ...]:
+def _encode_command(formatter: PromptFormatter, text: str) -> tuple[int, ...]:
     """Commands come again and again."""
-    return tuple(teller.tokens(text))
+    return tuple(formatter.tokens(text))

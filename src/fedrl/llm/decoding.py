@@ -22,7 +22,7 @@ class Decision(NamedTuple):
     log_prob: float
 
 
-class Said(NamedTuple):
+class Answer(NamedTuple):
     """What a row's agent said: tokens up to the mark of its end, and the decisions among them."""
 
     tokens: list[int]
@@ -31,19 +31,19 @@ class Said(NamedTuple):
 
 
 @torch.no_grad()
-def among(
+def choose_commands(
     reader: Reader,
     commands: Sequence[Sequence[Sequence[int]]],
     at: Sequence[int],
     noise: np.ndarray,
     temperature: float,
-) -> list[Said]:
+) -> list[Answer]:
     """Each row says one of its `commands` (as tokens, with the mark of the end); `at` is how long its text is by now.
 
     `noise` [rows, decisions] is uniform in [0, 1); a row that needs more takes it from the beginning again.
     """
     nodes = [Trie.of(row) for row in commands]
-    said = [Said([], [], -1) for _ in nodes]
+    said = [Answer([], [], -1) for _ in nodes]
     blocks: list[list[int]] = [[] for _ in nodes]
     open_rows = list(range(len(nodes)))
     for row in open_rows:
@@ -56,7 +56,7 @@ def among(
             break
         choices = [nodes[row].choices for row in open_rows]
         picked, log_probs = _pick(
-            scores(reader.model, hidden[open_rows], choices), _next(noise, said, open_rows), temperature
+            scores(reader.model, hidden[open_rows], choices), _next_noise(noise, said, open_rows), temperature
         )
         blocks = [[] for _ in nodes]
         for row, tokens, index, log_prob in zip(open_rows, choices, picked, log_probs, strict=True):
@@ -69,21 +69,25 @@ def among(
 
 
 @torch.no_grad()
-def freely(reader: Reader, end: int, at: Sequence[int], noise: np.ndarray, temperature: float, most: int) -> list[Said]:
+def generate_answers(
+    reader: Reader, end: int, at: Sequence[int], noise: np.ndarray, temperature: float, most: int
+) -> list[Answer]:
     """Each row says what it likes, up to the token `end`. After `most` tokens it is made to end: that is no decision.
 
     `noise` [rows, most] is uniform in [0, 1).
     """
     if noise.shape[1] < most:
         raise ValueError(
-            f"{most} tokens want as many uniform numbers a row, got {noise.shape[1]}; draw more or lower most_tokens"
+            f"{most} tokens need as many uniform numbers per row, got {noise.shape[1]}; draw more or lower most_tokens"
         )
-    said = [Said([], [], -1) for _ in at]
+    said = [Answer([], [], -1) for _ in at]
     going = list(range(len(said)))
     blocks: list[list[int]] = [[] for _ in said]
     while going:
         hidden = reader.read(blocks)
-        picked, log_probs = _pick(scores(reader.model, hidden[going], None), _next(noise, said, going), temperature)
+        picked, log_probs = _pick(
+            scores(reader.model, hidden[going], None), _next_noise(noise, said, going), temperature
+        )
         blocks = [[] for _ in said]
         for row, token, log_prob in zip(going, picked, log_probs, strict=True):
             said[row].decisions.append(Decision(at[row] + len(said[row].tokens), None, token, log_prob))
@@ -94,7 +98,7 @@ def freely(reader: Reader, end: int, at: Sequence[int], noise: np.ndarray, tempe
     return said
 
 
-def _next(noise: np.ndarray, said: Sequence[Said], rows: Sequence[int]) -> np.ndarray:
+def _next_noise(noise: np.ndarray, said: Sequence[Answer], rows: Sequence[int]) -> np.ndarray:
     return np.array([noise[row, len(said[row].decisions) % noise.shape[1]] for row in rows])
 
 

@@ -1,6 +1,6 @@
-"""Episodes of a language agent: groups of them, of several tasks at once, each task's opening read once for its group.
+"""Episodes of a language agent, in groups of several tasks at once; a task's first prompt is read once for its group.
 
-An episode is told as one growing transcript, or, with a window, as the paper does: of every step a text of its own.
+The model reads an episode as one growing transcript, or with a window, as in fedagent, one prompt per step.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,13 +13,13 @@ import numpy as np
 
 from fedrl.arguments import at_least, checked_class
 from fedrl.llm.context import PromptFormatter
-from fedrl.llm.decoding import Decision, Said, among, freely
+from fedrl.llm.decoding import Answer, Decision, choose_commands, generate_answers
 from fedrl.llm.likelihood import Sample
 from fedrl.llm.models.model import Model
 from fedrl.llm.parsing import DEMAND, action_in
-from fedrl.llm.reader import Reader, reading
+from fedrl.llm.reader import Reader, read_prompts
 
-MakeEnv = Callable[[], gymnasium.Env]
+MakeEnv = Callable[[], gymnasium.Env[str, str]]
 Noise = Callable[[int], np.ndarray]  # (step) -> [episodes, n] uniform numbers with which that step's tokens are decided
 
 MOST_DECISIONS = 64  # for which noise is drawn where agents choose among commands
@@ -33,8 +33,8 @@ class Acting:
     decode: str = "commands"  # "commands": one of the admissible ones; "free": any words, the action in its tags
     temperature: float = 1.0
     most_tokens: int = 64  # of one free answer
-    longest: int = 4000  # tokens of a text; where it could grow longer with the next answer, the episode is cut
-    window: int | None = None  # past steps told at each step (paper: 2); None: all of them, in one transcript
+    longest: int = 4000  # tokens of a text; the episode is truncated where the next answer could make it longer
+    window: int | None = None  # past steps in each prompt (paper: 2); None: all of them, in one transcript
 
     def __post_init__(self) -> None:
         if self.decode not in ("commands", "free"):
@@ -50,8 +50,8 @@ class Acting:
 class Turn(NamedTuple):
     """One step of an episode."""
 
-    seen: str
-    said: str
+    observation: str
+    answer: str
     action: str
     valid: bool  # well-formed; an admissible command always is
     reward: float
@@ -61,7 +61,7 @@ class Turn(NamedTuple):
 class Episode(NamedTuple):
     task: int
     task_type: str
-    texts: list[list[int]]  # as tokens: the whole transcript, or with a window a text of each turn
+    texts: list[list[int]]  # as tokens: the whole transcript, or with a window one text per turn
     turns: list[Turn]
     score: float
     won: bool
@@ -77,53 +77,55 @@ class Episode(NamedTuple):
         return [(t, decision) for t, turn in enumerate(self.turns) for decision in turn.decisions]
 
     def samples(self) -> list[Sample]:
-        """What is learnt from: each text, with the decisions in it. A single turn is a single text, however it is told."""
+        """Each text with the decisions in it, to learn from. One turn is one text, with or without a window."""
         made = self.decisions
         own = [made] if len(self.texts) == 1 else [[x for x in made if x[0] == t] for t in range(len(self.turns))]
         return [Sample(text, [d for _, d in x], [t for t, _ in x]) for text, x in zip(self.texts, own, strict=True)]
 
 
-class Row:
-    """An episode under way."""
+class RunningEpisode:
+    """An episode in progress."""
 
-    def __init__(self, env: gymnasium.Env, task: int) -> None:
+    def __init__(self, env: gymnasium.Env[str, str], task: int) -> None:
         self.env, self.task = env, task
-        self.seen, self.info = env.reset(seed=task, options={"task": task})
-        self.goal = str(self.info.get("goal", self.seen))
+        self.observation, self.info = env.reset(seed=task, options={"task": task})
+        self.goal = str(self.info.get("goal", self.observation))
         self.texts: list[list[int]] = []
         self.turns: list[Turn] = []
-        self.known: list[list[int]] = []  # the admissible commands
+        self.commands: list[list[int]] = []  # the admissible ones, as tokens
 
-    def told(self, teller: PromptFormatter, acting: Acting) -> list[int]:
-        """What is read now, as tokens; none where with an answer the text would be too long, which cuts the episode."""
-        told = self._next(teller, acting)
+    def next_prompt(self, formatter: PromptFormatter, acting: Acting) -> list[int]:
+        """The tokens to read now; none if the text with the answer would be too long, which truncates the episode."""
+        prompt = self._prompt(formatter, acting)
         room = acting.most_tokens + 1
         if acting.decode == "commands":
-            self.known = [teller.command(text) for text in self.info["admissible_commands"]]
-            room = max(map(len, self.known), default=0)
+            self.commands = [formatter.command(text) for text in self.info["admissible_commands"]]
+            room = max(map(len, self.commands), default=0)
         text = self.texts[-1] if self.turns and acting.window is None else []
-        if len(text) + len(told) + room > acting.longest:
+        if len(text) + len(prompt) + room > acting.longest:
             return []
         if not text:
             self.texts.append(text)
-        text.extend(told)
-        return told
+        text.extend(prompt)
+        return prompt
 
-    def _next(self, teller: PromptFormatter, acting: Acting) -> list[int]:
+    def _prompt(self, formatter: PromptFormatter, acting: Acting) -> list[int]:
         options = self.info["admissible_commands"]
         demand = DEMAND if acting.decode == "free" else ""
-        if acting.window is None:
-            return teller.later(self.seen, options) if self.turns else teller.first(self.seen, options, demand)
-        past = [(turn.seen, turn.action) for turn in self.turns]
-        return teller.afresh(self.goal, past, self.seen, options, acting.window, demand)
+        if acting.window is not None:
+            past = [(turn.observation, turn.action) for turn in self.turns]
+            return formatter.windowed(self.goal, past, self.observation, options, acting.window, demand)
+        if self.turns:
+            return formatter.later(self.observation, options)
+        return formatter.first(self.observation, options, demand)
 
-    def step(self, said: Said, text: str, action: str, valid: bool) -> bool:
+    def step(self, answer: Answer, text: str, action: str, valid: bool) -> bool:
         """Whether the episode is over."""
-        before = self.seen
-        self.texts[-1].extend(said.tokens)
-        self.seen, reward, done, cut, self.info = self.env.step(action)
-        self.turns.append(Turn(before, text, action, valid, float(reward), tuple(said.decisions)))
-        return bool(done or cut)
+        before = self.observation
+        self.texts[-1].extend(answer.tokens)
+        self.observation, reward, terminated, truncated, self.info = self.env.step(action)
+        self.turns.append(Turn(before, text, action, valid, float(reward), tuple(answer.decisions)))
+        return bool(terminated or truncated)
 
     def episode(self) -> Episode:
         info = self.info
@@ -132,68 +134,77 @@ class Row:
         )
 
 
-def noise_of(random: np.random.Generator, episodes: int, acting: Acting = Acting()) -> Noise:
+def draw_noise(rng: np.random.Generator, episodes: int, acting: Acting = Acting()) -> Noise:
     """Drawn for one step after the other; as wide as an answer may need."""
     width = acting.most_tokens if acting.decode == "free" else MOST_DECISIONS
-    return lambda step: random.random((episodes, width))
+    return lambda step: rng.random((episodes, width))
 
 
 def play(
     model: Model,
-    teller: PromptFormatter,
+    formatter: PromptFormatter,
     make: MakeEnv,
     tasks: Sequence[int],
     group: int,
     noise: Noise,
     acting: Acting = Acting(),
 ) -> list[Episode]:
-    """`group` episodes of each of `tasks`, side by side: those of one task follow each other in the answer."""
+    """`group` episodes of each of `tasks`, played in parallel: those of one task follow each other in the result."""
     reader = Reader(model.net)
     with ExitStack() as open_envs:
-        rows = [Row(open_envs.enter_context(make()), task) for task in tasks for _ in range(group)]
-        reader.read(_openings(rows, group, teller, acting))
+        rows = [RunningEpisode(open_envs.enter_context(make()), task) for task in tasks for _ in range(group)]
+        reader.read(_opening_prompts(rows, group, formatter, acting))
         reader.repeat(group)
         going, step = list(range(len(rows))), 0
         while going:
-            over = _turn(reader, teller, [rows[i] for i in going], noise(step)[going], acting)
-            told = [[] if done else rows[i].told(teller, acting) for i, done in zip(going, over, strict=True)]
-            left = [place for place, tokens in enumerate(told) if tokens]
+            over = _take_turns(reader, formatter, [rows[i] for i in going], noise(step)[going], acting)
+            prompts = [
+                [] if done else rows[i].next_prompt(formatter, acting) for i, done in zip(going, over, strict=True)
+            ]
+            left = [place for place, tokens in enumerate(prompts) if tokens]
             if left and acting.window is not None:
-                reader = reading(model.net, [told[place] for place in left], [going[place] // group for place in left])
+                groups = [going[place] // group for place in left]
+                reader = read_prompts(model.net, [prompts[place] for place in left], groups)
             elif left:
                 if len(left) < len(going):
                     reader.keep(left)
-                reader.read([told[place] for place in left])
+                reader.read([prompts[place] for place in left])
             going, step = [going[place] for place in left], step + 1
     return [row.episode() for row in rows]
 
 
-def _openings(rows: list[Row], group: int, teller: PromptFormatter, acting: Acting) -> list[list[int]]:
-    """What each task begins with, as tokens; all episodes of its group must begin so."""
-    openings = [row.told(teller, acting) for row in rows]
+def _opening_prompts(
+    rows: list[RunningEpisode], group: int, formatter: PromptFormatter, acting: Acting
+) -> list[list[int]]:
+    """The first prompt of each task, which all episodes of its group must share."""
+    openings = [row.next_prompt(formatter, acting) for row in rows]
     for place, row in enumerate(rows):
         if not openings[place]:
-            raise ValueError(f"task {row.task} opens with more than longest={acting.longest} tokens allow; raise it")
+            raise ValueError(
+                f"the first prompt of task {row.task} is longer than longest={acting.longest} tokens allow; raise longest"
+            )
         if openings[place] != openings[place - place % group]:
             raise ValueError(
-                f"task {row.task} opened in two ways, {row.seen[:60]!r} one of them; an environment must begin alike "
-                'whenever it is reset with seed=i and options={"task": i}'
+                f"task {row.task} has two different first observations, one of them {row.observation[:60]!r}; an "
+                'environment must start the same way whenever it is reset with seed=i and options={"task": i}'
             )
     return openings[::group]
 
 
-def _turn(reader: Reader, teller: PromptFormatter, rows: list[Row], luck: np.ndarray, acting: Acting) -> list[bool]:
-    """All agents say something and their worlds answer; which episodes are over."""
+def _take_turns(
+    reader: Reader, formatter: PromptFormatter, rows: list[RunningEpisode], noise: np.ndarray, acting: Acting
+) -> list[bool]:
+    """All agents answer and their environments take a step; returns which episodes are over."""
     at = [len(row.texts[-1]) for row in rows]
     if acting.decode == "commands":
-        said = among(reader, [row.known for row in rows], at, luck, acting.temperature)
-        texts = [row.info["admissible_commands"][answer.command] for row, answer in zip(rows, said, strict=True)]
+        answers = choose_commands(reader, [row.commands for row in rows], at, noise, acting.temperature)
+        texts = [row.info["admissible_commands"][answer.command] for row, answer in zip(rows, answers, strict=True)]
         actions: list[tuple[str, bool]] = [(text, True) for text in texts]
     else:
-        said = freely(reader, teller.end, at, luck, acting.temperature, acting.most_tokens)
-        texts = [teller.tokenizer.decode(answer.tokens, skip_special_tokens=True) for answer in said]
+        answers = generate_answers(reader, formatter.end, at, noise, acting.temperature, acting.most_tokens)
+        texts = [formatter.tokenizer.decode(answer.tokens, skip_special_tokens=True) for answer in answers]
         actions = [action_in(text) for text in texts]
     return [
         row.step(answer, text, action, valid)
-        for row, answer, text, (action, valid) in zip(rows, said, texts, actions, strict=True)
+        for row, answer, text, (action, valid) in zip(rows, answers, texts, actions, strict=True)
     ]

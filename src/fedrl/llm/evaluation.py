@@ -1,4 +1,4 @@
-"""How well language agents do on tasks that nobody trains on: success, score, and success by type of task."""
+"""Evaluation of language agents on held-out tasks: success, score, and success by type of task."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -12,19 +12,21 @@ from fedrl.environments.errors import check_parameters
 from fedrl.evaluation import Evaluation, evaluation_exchange
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
-from fedrl.llm.episodes import Acting, Episode, noise_of, play
-from fedrl.llm.learner import Look, random_at
-from fedrl.llm.models.loading import Spec, opened
-from fedrl.llm.models.model import Theta, load
-from fedrl.llm.partitions.draws import at
-from fedrl.llm.tasks import TextWorld
+from fedrl.llm.episodes import Acting, Episode
+from fedrl.llm.learner import EvaluateTheta
+from fedrl.llm.models.loading import Spec
+from fedrl.llm.models.model import Theta
+from fedrl.llm.policy import language_policy
+from fedrl.llm.randomness import generator_at, generator_of
+from fedrl.llm.tasks import TextEnvironment
+from fedrl.trees import Tree
 from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics, Mode
 
-HOW = Acting(temperature=0.4)  # as released
-SIDE_BY_SIDE = 64  # episodes played at once: what they have read has to fit in memory
+HELD_OUT_ACTING = Acting(temperature=0.4)  # as released
+EPISODES_AT_ONCE = 64  # their caches must fit in memory
 
 
-class Evaluated(NamedTuple):
+class EvaluationState(NamedTuple):
     """A part of the tasks while it is evaluated; both arrays are sums over its episodes, [types]."""
 
     theta: Theta
@@ -35,17 +37,17 @@ class Evaluated(NamedTuple):
 @checked_only
 def held_out(
     spec: Spec,
-    world: TextWorld,
+    environment: TextEnvironment,
     tasks: Sequence[int] | np.ndarray,
     *,
-    acting: Acting = HOW,
+    acting: Acting = HELD_OUT_ACTING,
     chunks: int = 1,
 ) -> Evaluation:
     """One episode of each of `tasks` with the server's parameters, sampled as `acting` says.
 
-    The tasks go in `chunks` parts, to be evaluated at the same time where there are workers. The log has the success rate
+    Clients evaluate the tasks in `chunks` parts, in parallel where there are workers. The log has the success rate
     ("return"), that of each part ("returns"), "score", and "success/<type>" for every type of task. The draws are the same
-    in every round; another number of chunks draws others.
+    in every round, but depend on the number of chunks.
     """
     parts = np.array_split(np.asarray(tasks, np.int64), chunks) if 1 <= chunks <= len(tasks) else []
     if not parts:
@@ -54,27 +56,29 @@ def held_out(
     def build(algorithm: Algorithm, federation: Federation) -> Exchange:
         if chunks > federation.count:
             raise ValueError(
-                f"the tasks are evaluated by clients, a chunk each, but {chunks} chunks are more than the federation's "
+                f"each client evaluates one chunk of the tasks, but {chunks} chunks are more than the federation's "
                 f"{federation.count} clients; lower chunks"
             )
-        kinds = _types(world, tasks)
+        kinds = _task_types(environment, tasks)
         names = sorted(set(kinds.values()))
         number = np.array([[sum(kinds[t] == name for t in part.tolist()) for name in names] for part in parts])
         share = jnp.asarray([len(part) / len(tasks) for part in parts], jnp.float32)
 
-        def start(theta: Theta, client: Client, key: Key) -> Evaluated:
-            return Evaluated(theta, jnp.zeros(len(names)), jnp.zeros(len(names)))
+        def start(theta: Theta, client: Client, key: Key) -> EvaluationState:
+            return EvaluationState(theta, jnp.zeros(len(names)), jnp.zeros(len(names)))
 
-        def sample(local: Evaluated, client: Client, key: Key) -> list[Episode]:
+        def sample(local: EvaluationState, client: Client, key: Key) -> list[Episode]:
             check_parameters(int(client.id), local.theta)
             mine = parts[int(client.id)]
-            return played(spec, world, mine, local.theta, lambda first: random_at(key, str(first)), acting)
+            return play_tasks(spec, environment, mine, local.theta, lambda first: generator_of(key, str(first)), acting)
 
-        def estimate(local: Evaluated, seen: list[Episode], client: Client, key: Key) -> tuple[tuple, Evaluated]:
+        def estimate(
+            local: EvaluationState, episodes: list[Episode], client: Client, key: Key
+        ) -> tuple[Tree, EvaluationState]:
             won, score = np.zeros(len(names), np.float32), np.zeros(len(names), np.float32)
-            for episode in seen:
-                at = names.index(kinds[episode.task])
-                won[at], score[at] = won[at] + episode.won, score[at] + episode.score
+            for episode in episodes:
+                index = names.index(kinds[episode.task])
+                won[index], score[index] = won[index] + episode.won, score[index] + episode.score
             return (), local._replace(won=jnp.asarray(won), score=jnp.asarray(score))
 
         def choose(server: Any, key: Key) -> Cohort:
@@ -104,40 +108,39 @@ def held_out(
     return build
 
 
-def played(
+def play_tasks(
     spec: Spec,
-    world: TextWorld,
+    environment: TextEnvironment,
     tasks: np.ndarray,
     theta: Theta,
-    random: Callable[[int], np.random.Generator],
-    acting: Acting = HOW,
+    generator: Callable[[int], np.random.Generator],
+    acting: Acting = HELD_OUT_ACTING,
 ) -> list[Episode]:
-    """One episode of each of `tasks`, some at a time; `random` is asked for the draws of those from a number on."""
-    model, found = opened(spec), list[Episode]()
-    load(model, theta)
-    for first in range(0, len(tasks), SIDE_BY_SIDE):
-        some = tasks[first : first + SIDE_BY_SIDE].tolist()
-        found += play(model, spec.teller(), world.make, some, 1, noise_of(random(first), len(some), acting), acting)
-    return found
+    """One episode of each of `tasks`, in batches; `generator(first)` draws for the batch that begins with task `first`."""
+    policy, episodes = language_policy(spec), list[Episode]()
+    for first in range(0, len(tasks), EPISODES_AT_ONCE):
+        batch = tasks[first : first + EPISODES_AT_ONCE].tolist()
+        episodes += policy.play(theta, environment, batch, 1, generator(first), acting)
+    return episodes
 
 
 @checked_only
-def success(spec: Spec, world: TextWorld, tasks: np.ndarray, acting: Acting = HOW) -> Look:
-    """What a client is to say of the model it has learnt (`learner.grpo`): success and score on `tasks`, with the same draws
-    whoever and whenever it is.
-    """
+def success(
+    spec: Spec, environment: TextEnvironment, tasks: np.ndarray, acting: Acting = HELD_OUT_ACTING
+) -> EvaluateTheta:
+    """Success and score on `tasks` of the model a client has trained (`learner.grpo`); the draws are always the same."""
 
-    def look(theta: Theta) -> np.ndarray:
-        episodes = played(spec, world, tasks, theta, lambda first: at(0, "look", first), acting)
-        return np.mean([(episode.won, episode.score) for episode in episodes], axis=0)
+    def evaluate(theta: Theta) -> np.ndarray:
+        episodes = play_tasks(spec, environment, tasks, theta, lambda first: generator_at(0, "look", first), acting)
+        return np.asarray(np.mean([(episode.won, episode.score) for episode in episodes], axis=0))
 
-    return look
+    return evaluate
 
 
-def _types(world: TextWorld, tasks: Sequence[int] | np.ndarray) -> dict[int, str]:
-    found = {}
-    with world.make() as env:
+def _task_types(environment: TextEnvironment, tasks: Sequence[int] | np.ndarray) -> dict[int, str]:
+    types = {}
+    with environment.make() as env:
         for task in map(int, tasks):
             _, info = env.reset(seed=task, options={"task": task})
-            found[task] = str(info["task_type"])
-    return found
+            types[task] = str(info["task_type"])
+    return types

@@ -7,50 +7,50 @@ import numpy as np
 import torch
 
 from fedrl.llm.context import PromptFormatter
-from fedrl.llm.decoding import Decision, Said
-from fedrl.llm.episodes import Acting, Episode, MakeEnv, Row
+from fedrl.llm.decoding import Answer, Decision
+from fedrl.llm.episodes import Acting, Episode, MakeEnv, RunningEpisode
 from fedrl.llm.likelihood import Sample, likelihood
 from fedrl.llm.models.model import Model, Theta
 from fedrl.llm.optimization import adamw, descend, minibatches
 from fedrl.llm.trie import Trie
 
 
-def demonstrated(teller: PromptFormatter, make: MakeEnv, task: int, commands: Sequence[str]) -> Sample:
+def demonstration_sample(formatter: PromptFormatter, make: MakeEnv, task: int, commands: Sequence[str]) -> Sample:
     """The transcript of an episode in which `commands` are given, and the decisions that led to them."""
-    (only,) = demonstration(teller, make, task, commands).samples()
+    (only,) = demonstration(formatter, make, task, commands).samples()
     return only
 
 
 def demonstration(
-    teller: PromptFormatter, make: MakeEnv, task: int, commands: Sequence[str], window: int | None = None
+    formatter: PromptFormatter, make: MakeEnv, task: int, commands: Sequence[str], window: int | None = None
 ) -> Episode:
     """An episode in which `commands` are given, told as `window` says (see `Acting`); its `samples` are to be imitated."""
     if not commands:
-        raise ValueError(f"task {task}: a demonstration wants at least one command, got none; leave the task out")
+        raise ValueError(f"task {task}: a demonstration needs at least one command, got none; exclude this task")
     acting = Acting(longest=sys.maxsize, window=window)
     with make() as env:
-        row = Row(env, task)
+        row = RunningEpisode(env, task)
         for command in commands:
             options = row.info["admissible_commands"]
             if command not in options:
                 raise ValueError(
-                    f"task {task}: the demonstrated command {command!r} is not admissible, but {options}; mend the plan"
+                    f"task {task}: the demonstrated command {command!r} is not admissible, but {options}; fix the plan"
                 )
-            row.told(teller, acting)
-            said = _said(row.known, options.index(command), len(row.texts[-1]))
+            row.next_prompt(formatter, acting)
+            said = _answer(row.commands, options.index(command), len(row.texts[-1]))
             if row.step(said, command, command, True):
                 break
     return row.episode()
 
 
-def _said(known: Sequence[Sequence[int]], command: int, at: int) -> Said:
+def _answer(known: Sequence[Sequence[int]], command: int, at: int) -> Answer:
     """That command out of those known, and the decisions that lead to it, in a text that is `at` tokens long by now."""
     node, decisions = Trie.of(known), []
     for position, token in enumerate(known[command], at):
         if len(node.branches) > 1:
             decisions.append(Decision(position, node.choices, token, 0.0))
         node = node.branches[token]
-    return Said(list(known[command]), decisions, command)
+    return Answer(list(known[command]), decisions, command)
 
 
 def imitate(
@@ -75,7 +75,7 @@ def imitate(
     steps = passes * -(-len(useful) // minibatch)
     for step, rows in enumerate(minibatches(range(len(useful)), passes, minibatch, shuffle), 1):
 
-        def loss(rows=rows) -> torch.Tensor:
+        def loss(rows: list[int] = rows) -> torch.Tensor:
             now = likelihood(model, [useful[i] for i in rows], language=bool(language))
             return -now.log_prob.mean() - language * now.language
 

@@ -1,4 +1,4 @@
-"""Which tasks a model wins: the success labels of HardnessPartition (paper 002, Algorithm 4), made and kept in a file."""
+"""Which tasks a model wins: the success labels of HardnessPartition (fedagent, Algorithm 4), in a file."""
 
 import hashlib
 import json
@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from fedrl.llm.episodes import Acting, Noise, noise_of, play
-from fedrl.llm.evaluation import HOW, SIDE_BY_SIDE
+from fedrl.llm.episodes import Acting, Noise, draw_noise, play
+from fedrl.llm.evaluation import EPISODES_AT_ONCE, HELD_OUT_ACTING
 from fedrl.llm.models.behaviour_cloning import Settings
-from fedrl.llm.models.loading import Spec, opened
-from fedrl.llm.models.model import Theta, load
-from fedrl.llm.partitions.draws import at
+from fedrl.llm.models.loading import Spec, open_model
+from fedrl.llm.models.model import Theta, load_theta
+from fedrl.llm.randomness import generator_at
 from fedrl.records.tensors import write_atomically
 
 Won = dict[int, float]  # task -> the share of its episodes that were won
 # With the application, what labels follow from:
-DECIDING = ("theta", "decode", "temperature", "window", "most_tokens", "episodes", "seed")
+DETERMINING = ("theta", "decode", "temperature", "window", "most_tokens", "episodes", "seed")
 
 
 class LabelsError(ValueError):
@@ -34,7 +34,7 @@ def label(
     by: dict[str, Any] | None = None,
     episodes: int = 1,
     seed: int = 0,
-    acting: Acting = HOW,
+    acting: Acting = HELD_OUT_ACTING,
     callback: Callable[[Won], None] | None = None,
 ) -> Won:
     """`episodes` episodes of every task of the application's pool with the parameters `theta`, and in `path` who won.
@@ -44,7 +44,7 @@ def label(
     is called with the labels so far.
     """
     if episodes < 1:
-        raise LabelsError(f"a label wants at least 1 episode of each task, got {episodes}; try 1")
+        raise LabelsError(f"a label needs at least 1 episode of each task, got {episodes}; try 1")
     path, app = Path(path), settings.build()
     head = {
         "application": _plain(settings),
@@ -58,20 +58,20 @@ def label(
         "by": by or {},
         "tasks": len(app.pool),
     }
-    won = _begun(path, head)
+    won = _labels_so_far(path, head)
     if callback:
         callback(won)
     if all(int(task) in won for task in app.pool):
         return won
     path.parent.mkdir(parents=True, exist_ok=True)
-    model, teller, most = opened(spec), spec.teller(), max(1, SIDE_BY_SIDE // episodes)
-    load(model, theta)
-    for first in range(0, len(app.pool), most):  # always the same tasks side by side: rounding hangs on the company
+    model, formatter, most = open_model(spec), spec.formatter(), max(1, EPISODES_AT_ONCE // episodes)
+    load_theta(model, theta)
+    for first in range(0, len(app.pool), most):  # always the same tasks side by side: rounding depends on the batch
         some = [int(task) for task in app.pool[first : first + most]]
         if all(task in won for task in some):
             continue
-        noises = [noise_of(at(seed, "label", task, n), 1, acting) for task in some for n in range(episodes)]
-        seen = play(model, teller, app.world.make, some, episodes, _together(noises), acting)
+        noises = [draw_noise(generator_at(seed, "label", task, n), 1, acting) for task in some for n in range(episodes)]
+        seen = play(model, formatter, app.environment.make, some, episodes, _concatenate(noises), acting)
         wins = np.array([episode.won for episode in seen], float).reshape(len(some), episodes)
         won |= dict(zip(some, wins.mean(axis=1).tolist(), strict=True))
         labels = {str(task): bool(share) if episodes == 1 else share for task, share in sorted(won.items())}
@@ -87,8 +87,8 @@ def read(path: str | Path, settings: Settings, pool: Sequence[int] | np.ndarray,
     `settings` are those of the application (`WebShop`, `Household`) that `pool` belongs to; labels of another are refused.
     """
     if not 0 < least <= 1:
-        raise LabelsError(f"least wants a share above 0 and at most 1, got {least}; try 0.5")
-    content = _content(Path(path))
+        raise LabelsError(f"least must be a share above 0 and at most 1, got {least}; try 0.5")
+    content = _read_file(Path(path))
     if different := _difference(content["application"], _plain(settings)):
         raise LabelsError(
             f"{path} has labels of another application ({different}); label its tasks with `fedrl agents label` and a run "
@@ -105,26 +105,27 @@ def read(path: str | Path, settings: Settings, pool: Sequence[int] | np.ndarray,
     return np.array([won[int(task)] >= least for task in pool], bool)
 
 
-def _together(noises: list[Noise]) -> Noise:
+def _concatenate(noises: list[Noise]) -> Noise:
     return lambda step: np.concatenate([noise(step) for noise in noises])
 
 
-def _begun(path: Path, head: dict[str, Any]) -> Won:
+def _labels_so_far(path: Path, head: dict[str, Any]) -> Won:
     """What an earlier call for the same labels has left in the file."""
     if not path.exists():
         return {}
-    content = _content(path)
-    there, here = ({key: it.get(key) for key in DECIDING} for it in (content, head))
+    content = _read_file(path)
+    there, here = ({key: it.get(key) for key in DETERMINING} for it in (content, head))
     if different := _difference(content["application"], head["application"]) or _difference(there, here):
         raise LabelsError(f"{path} has other labels ({different}); pass another --out, or remove this file")
-    return content["won"]
+    won: Won = content["won"]
+    return won
 
 
-def _content(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
     """The file, with its labels as `Won`."""
     again = f"make it with `fedrl agents label RUN --out {path}`"
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content["application"], dict):
             raise TypeError
         return content | {"won": {int(task): float(share) for task, share in content["won"].items()}}
@@ -138,7 +139,8 @@ def _content(path: Path) -> dict[str, Any]:
 
 def _plain(settings: Settings) -> dict[str, Any]:
     """Settings as JSON gives them back."""
-    return json.loads(json.dumps({"name": type(settings).__name__, **vars(settings)}, default=vars))
+    plain: dict[str, Any] = json.loads(json.dumps({"name": type(settings).__name__, **vars(settings)}, default=vars))
+    return plain
 
 
 def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:

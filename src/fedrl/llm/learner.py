@@ -1,10 +1,8 @@
-"""GRPO as a local learner, so that FedAgent (paper 002, Alg. 1) is federated averaging like any other."""
+"""GRPO as a local learner, so that FedAgent (fedagent, Alg. 1) is federated averaging like any other."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -15,30 +13,32 @@ from fedrl.environments.errors import check_parameters
 from fedrl.keys import Key
 from fedrl.learners.proximal import check
 from fedrl.learners.reports import Report, added, means, measured, nothing
-from fedrl.llm.episodes import Acting, Episode, noise_of, play
-from fedrl.llm.grpo.report import LEARNT, PLAYED, of_episodes
+from fedrl.llm.episodes import Acting, Episode
+from fedrl.llm.grpo.report import DECISION_METRICS, EPISODE_METRICS, episode_metrics
 from fedrl.llm.grpo.update import Grpo, improve, reward_of
-from fedrl.llm.models.loading import Spec, opened
-from fedrl.llm.models.model import Theta, load
-from fedrl.llm.optimization import adamw, anchored
-from fedrl.llm.tasks import TaskList, TextWorld, listed
+from fedrl.llm.models.loading import Spec, open_model
+from fedrl.llm.models.model import Theta
+from fedrl.llm.optimization import adamw, proximal
+from fedrl.llm.policy import language_policy
+from fedrl.llm.randomness import generator_of
+from fedrl.llm.tasks import TextEnvironment, task_numbers
 from fedrl.trees import Tree
-from fedrl.types import BuildLearner, Client, Learner, LocalUpdate, Metrics, Mode, Policy
+from fedrl.types import BuildLearner, Client, Learner, LocalUpdate, Metrics, Mode
 
 
-class Visit(NamedTuple):
-    """A client while it trains; the optimiser is new at every visit."""
+class LocalState(NamedTuple):
+    """A client while it trains; its optimizer is new in every round."""
 
     theta: Theta
     optimizer: Any
     env_steps: Array
     message: Any
-    step: Array  # how many local steps are done
-    report: Tree  # what `look` found in the model it leaves with
+    step: Array  # local steps taken
+    own: Tree  # success and score of its own model, where `evaluate_own` is given
     steps: Report  # of the local steps so far
 
 
-Look = Callable[[Theta], np.ndarray]  # success and score of a model
+EvaluateTheta = Callable[[Theta], np.ndarray]  # success and score of a model
 
 
 @checked
@@ -52,112 +52,77 @@ def grpo(
     learning_rate: float = 1e-6,
     local_steps: int = 3,
     mu: float = 0.0,
-    look: Look | None = None,
+    evaluate_own: EvaluateTheta | None = None,
 ) -> BuildLearner:
     """`local_steps` times: play `group` episodes of each of `tasks` tasks drawn from the client's own (with replacement),
-    and improve the model by them. The paper's "64 tasks an epoch" are these 8 x 8 episodes.
+    and improve the model by them. The paper's "64 tasks per epoch" are these 8 x 8 episodes.
 
-    `mu` is FedProx's: the loss has mu/2 times the squared distance to what the server sent. `look` is given what the client
-    has learnt before it goes to the server, and says its success and score, which stand in the visit's `report`.
+    `mu` is FedProx's: mu/2 times the squared distance to the server's parameters is added to the loss. `evaluate_own`
+    measures the client's own model after its last local step.
 
-    Reports, as means over its local steps, what `of_episodes` says of the episodes played and `of_decisions` of what was
-    learnt from them (a step that teaches nothing does not count there); with a `look` also own_success and own_score, of
-    the model it leaves with.
+    Reports means over local steps of `episode_metrics` and `decision_metrics` (a step that teaches nothing does not count in
+    the latter); with `evaluate_own` also own_success and own_score.
     """
     if tasks < 1 or group < 2 or local_steps < 1:
         raise ValueError(
-            f"grpo wants at least 1 task, 2 episodes of each (alone, nothing is better than its group) and 1 local step, "
-            f"got {tasks}, {group} and {local_steps}"
+            f"grpo needs at least 1 task, 2 episodes of each (a single one has no group to be compared with) and 1 local "
+            f"step, got {tasks}, {group} and {local_steps}"
         )
 
     at_least(0, learning_rate=learning_rate)
     check(mu)
 
-    def build(world: TextWorld) -> Learner:
-        if not isinstance(world, TextWorld):
+    def build(environment: TextEnvironment) -> Learner:
+        if not isinstance(environment, TextEnvironment):
             raise TypeError(
-                "grpo trains language agents in a TextWorld, and this federation has none; "
-                "write fedrl.llm.tasks.federation(world, partition), or fedavg(ppo()) for this one"
+                f"grpo trains language agents in a TextEnvironment, got a federation of {type(environment).__name__}; "
+                "write fedrl.llm.tasks.federation(environment, partition), or fedavg(ppo()) for this one"
             )
-        optimizer = adamw(learning_rate)
+        optimizer, policy = adamw(learning_rate), language_policy(spec)
 
-        def start(message: Any, client: Client, key: Key) -> Visit:
-            none = jnp.zeros((), jnp.int32)
-            unseen = jnp.zeros(2) if look else ()
-            return Visit(
-                message.theta, optimizer.init(message.theta), none, message, none, unseen, nothing(PLAYED + LEARNT)
-            )
+        def start(message: Any, client: Client, key: Key) -> LocalState:
+            zero = jnp.zeros((), jnp.int32)
+            own = jnp.zeros(2) if evaluate_own else ()
+            report = nothing(EPISODE_METRICS + DECISION_METRICS)
+            return LocalState(message.theta, optimizer.init(message.theta), zero, message, zero, own, report)
 
-        def sample(local: Visit, client: Client, key: Key) -> list[Episode]:
+        def sample(local: LocalState, client: Client, key: Key) -> list[Episode]:
             check_parameters(int(client.id), local.theta)
-            return episodes(spec, world, local.theta, client.env_params, tasks, group, random_at(key), acting)
+            rng = generator_of(key)
+            chosen = rng.choice(task_numbers(client.env_params), size=tasks, replace=True).tolist()
+            return policy.play(local.theta, environment, chosen, group, rng, acting)
 
-        def estimate(local: Visit, seen: list[Episode], client: Client, key: Key) -> tuple[Theta, Visit]:
+        def estimate(local: LocalState, episodes: list[Episode], client: Client, key: Key) -> tuple[Theta, LocalState]:
             """The direction is how far the update moved theta."""
-            model = opened(spec)
-            groups = [i // group for i in range(len(seen))]
-            first = spec.first()
-            learnt = improve(
-                model, local.theta, local.optimizer, first, seen, groups, settings,
-                anchored(optimizer, local.message.theta, mu), random_at(key, "shuffle"), acting.temperature,
+            groups = [i // group for i in range(len(episodes))]
+            after = improve(
+                open_model(spec), local.theta, local.optimizer, spec.first(), episodes, groups, settings,
+                proximal(optimizer, local.message.theta, mu), generator_of(key, "shuffle"), acting.temperature,
             )  # fmt: skip
-            steps = local.env_steps + sum(len(episode.turns) for episode in seen)
-            moved = trees.subtract(learnt.theta, local.theta)
-            report = local.report
-            if look and int(local.step) == local_steps - 1:
-                report = jnp.asarray(look(learnt.theta), jnp.float32)
-            told = of_episodes(seen, [reward_of(episode, settings) for episode in seen]) | learnt.report
-            after = local._replace(optimizer=learnt.state, env_steps=steps, step=local.step + 1, report=report)
-            return moved, after._replace(steps=added(local.steps, measured(told)))
+            env_steps = local.env_steps + sum(len(episode.turns) for episode in episodes)
+            own = local.own
+            if evaluate_own and int(local.step) == local_steps - 1:
+                own = jnp.asarray(evaluate_own(after.theta), jnp.float32)
+            rewards = [reward_of(episode, settings) for episode in episodes]
+            steps = added(local.steps, measured(episode_metrics(episodes, rewards) | after.report))
+            direction = trees.subtract(after.theta, local.theta)
+            return direction, local._replace(
+                optimizer=after.state, env_steps=env_steps, step=local.step + 1, own=own, steps=steps
+            )
 
-        def apply(local: Visit, direction: Theta, client: Client) -> Visit:
+        def apply(local: LocalState, direction: Theta, client: Client) -> LocalState:
             return local._replace(theta=trees.add(local.theta, direction))
 
-        def finish(local: Visit, client: Client) -> tuple[Theta, tuple, Array]:
+        def finish(local: LocalState, client: Client) -> tuple[Theta, Tree, Array]:
             return trees.subtract(local.theta, local.message.theta), (), local.env_steps
 
-        def metrics(local: Visit, client: Client) -> Metrics:
-            own = dict(zip(("own_success", "own_score"), local.report, strict=True)) if look else {}
+        def metrics(local: LocalState, client: Client) -> Metrics:
+            own = dict(zip(("own_success", "own_score"), local.own, strict=True)) if evaluate_own else {}
             return means(local.steps) | own
 
         update = LocalUpdate(
-            start, sample, estimate, apply, finish,
-            local_steps=local_steps, mode=Mode.PYTHON, metrics=metrics,
-        )  # fmt: skip
-        return Learner(language_policy(spec), spec.init, update)
+            start, sample, estimate, apply, finish, local_steps=local_steps, mode=Mode.PYTHON, metrics=metrics
+        )
+        return Learner(policy, spec.init, update)
 
     return build
-
-
-def episodes(
-    spec: Spec,
-    world: TextWorld,
-    theta: Theta,
-    mine: TaskList,
-    tasks: int,
-    group: int,
-    random: np.random.Generator,
-    acting: Acting,
-) -> list[Episode]:
-    model = opened(spec)
-    load(model, theta)
-    drawn = random.choice(listed(mine), size=tasks, replace=True).tolist()
-    return play(model, spec.teller(), world.make, drawn, group, noise_of(random, tasks * group, acting), acting)
-
-
-def random_at(key: Key, word: str = "") -> np.random.Generator:
-    """NumPy's generator for an address of ours."""
-    data = np.asarray(jax.random.key_data(key)).ravel().tolist()
-    return np.random.Generator(np.random.Philox(np.random.SeedSequence([*data, *word.encode()])))
-
-
-def language_policy(spec: Spec) -> Policy:
-    """A language agent acts by whole episodes (`episodes.play`), not one observation at a time."""
-
-    def refuse(what: str, *_: Any) -> Any:
-        raise TypeError(f"a language agent has no {what} of single actions; see fedrl.llm.episodes.play")
-
-    prepare, noise, sample, action, log_probs = (
-        partial(refuse, what) for what in ("preparation", "noise", "sampling", "mapping", "log-probability")
-    )
-    return Policy(spec.init, prepare, noise, sample, action, log_probs, about={"kind": "language-model"})

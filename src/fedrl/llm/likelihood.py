@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from fedrl.llm.decoding import Decision
-from fedrl.llm.models.frozen_prefix import Below
+from fedrl.llm.models.frozen_prefix import FrozenPrefix
 from fedrl.llm.models.model import Model
 from fedrl.llm.packing import Packed, pack
-from fedrl.llm.reader import masked, scores
+from fedrl.llm.reader import attention_mask, scores
 
 
 class Sample(NamedTuple):
@@ -36,22 +36,22 @@ def likelihood(
     temperature: float = 1.0,
     *,
     language: bool = False,
-    below: Below | None = None,
+    prefix: FrozenPrefix | None = None,
 ) -> Likelihood:
     """What the model now gives the decisions. Only what comes before the last of them is read, and what texts begin with
     alike only once.
 
     At temperature 0 the likeliest was taken, and what is given is, as in `decoding`, its probability at temperature 1.
-    `below` keeps what the frozen layers make of these samples, for another call.
+    `prefix` keeps what the frozen layers make of these samples, for another call.
     """
     net = model.net
     texts = [sample.tokens[: max(d.position for d in sample.decisions)] for sample in samples]
     packed = pack(texts)
-    with (below or Below(model)).once():
+    with (prefix or FrozenPrefix(model)).computed_once():
         hidden = net.base_model(
             input_ids=torch.from_numpy(packed.ids).to(net.device),
             position_ids=torch.from_numpy(packed.positions).to(net.device),
-            attention_mask=masked(net, torch.from_numpy(packed.attends).to(net.device)),
+            attention_mask=attention_mask(net, torch.from_numpy(packed.attends).to(net.device)),
         ).last_hidden_state
     made = [(i, decision) for i, sample in enumerate(samples) for decision in sample.decisions]
     rows = torch.tensor([packed.rows[i] for i, _ in made])

@@ -11,17 +11,17 @@ import torch
 
 from fedrl import trees
 from fedrl.learners.proximal import pull
-from fedrl.llm.models.model import Model, Theta, gradients, learning, load
+from fedrl.llm.models.model import Model, Theta, gradient_checkpointing, gradients, load_theta
 
 
-class Optimiser(NamedTuple):
+class Optimizer(NamedTuple):
     """AdamW behind a bound on the norm of the gradient."""
 
     init: Callable[[Theta], Any]
     step: Callable[[Theta, Theta, Any], tuple[Theta, Any]]  # (theta, gradient, state) -> theta, state
 
 
-def adamw(learning_rate: float, *, clip: float = 1.0, decay: float = 0.01) -> Optimiser:
+def adamw(learning_rate: float, *, clip: float = 1.0, decay: float = 0.01) -> Optimizer:
     if not learning_rate > 0:
         raise ValueError(
             f"the step size must be positive, got {learning_rate}; 1e-6 is the paper's, 5e-4 suits adapters"
@@ -35,10 +35,10 @@ def adamw(learning_rate: float, *, clip: float = 1.0, decay: float = 0.01) -> Op
             update, state = chain.update(gradient, state, theta)
         return optax.apply_updates(theta, update), state
 
-    return Optimiser(jax.jit(chain.init), step)
+    return Optimizer(jax.jit(chain.init), step)
 
 
-def anchored(optimizer: Optimiser, anchor: Theta, mu: float) -> Optimiser:
+def proximal(optimizer: Optimizer, anchor: Theta, mu: float) -> Optimizer:
     """`optimizer` of the loss plus mu/2 |theta - anchor|^2 (FedProx)."""
     if mu == 0:
         return optimizer
@@ -50,16 +50,16 @@ def anchored(optimizer: Optimiser, anchor: Theta, mu: float) -> Optimiser:
 
 
 def descend(
-    model: Model, theta: Theta, state: Any, optimizer: Optimiser, *losses: Callable[[], torch.Tensor]
+    model: Model, theta: Theta, state: Any, optimizer: Optimizer, *losses: Callable[[], torch.Tensor]
 ) -> tuple[Theta, Any, float]:
     """One step down the sum of `losses`, each taken with the model at `theta` and forgotten before the next.
 
     Returns the new theta and the loss before the step.
     """
-    load(model, theta)
+    load_theta(model, theta)
     model.net.zero_grad(set_to_none=True)
     value = 0.0
-    with learning(model):
+    with gradient_checkpointing(model):
         for loss in losses:
             part = loss()
             part.backward()

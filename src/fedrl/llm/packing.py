@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-JOINED = 0.25  # of a text must stand in the row already for it to join the others there
+SHARED_SHARE = 0.25  # of a text must stand in the row already for it to join the others there
 LONGEST = 768  # tokens of a row of several texts: who looks at whom is a table of all pairs
 
 
-class Tree(NamedTuple):
+class PrefixTree(NamedTuple):
     members: list[int]  # which of the texts
     paths: list[np.ndarray]  # of each of them, the columns in which its tokens stand
     tokens: list[int]
@@ -29,16 +29,16 @@ class Packed(NamedTuple):
     paths: list[np.ndarray]  # and the columns in which its tokens stand
 
 
-def trees(texts: Sequence[Sequence[int]], longest: int = LONGEST) -> list[Tree]:
+def prefix_trees(texts: Sequence[Sequence[int]], longest: int = LONGEST) -> list[PrefixTree]:
     """In alphabetical order a text has most in common with the one before it."""
-    found: list[Tree] = []
+    found: list[PrefixTree] = []
     before: Sequence[int] = []
     for text, member in sorted((list(text), member) for member, text in enumerate(texts)):
-        common = _common(before, text)
-        joins = found and common >= JOINED * len(text) and len(found[-1].tokens) + len(text) - common <= longest
+        common = _common_length(before, text)
+        joins = found and common >= SHARED_SHARE * len(text) and len(found[-1].tokens) + len(text) - common <= longest
         if not joins:
             common = 0
-            found.append(Tree([], [], []))
+            found.append(PrefixTree([], [], []))
         tree = found[-1]
         new = np.arange(len(tree.tokens), len(tree.tokens) + len(text) - common)
         tree.paths.append(np.concatenate([tree.paths[-1][:common], new]) if common else new)
@@ -49,7 +49,7 @@ def trees(texts: Sequence[Sequence[int]], longest: int = LONGEST) -> list[Tree]:
 
 
 def pack(texts: Sequence[Sequence[int]]) -> Packed:
-    forest = trees(texts)
+    forest = prefix_trees(texts)
     width = max(len(tree.tokens) for tree in forest)
     ids, positions = (np.zeros((len(forest), width), np.int64) for _ in range(2))
     attends = np.zeros((len(forest), width, width), bool)
@@ -68,7 +68,7 @@ def batches(texts: Sequence[Sequence[int]], most: int) -> list[list[int]]:
     """Which texts to read at a time: trees that are about as long together, of at most `most` tokens or alone."""
     found: list[list[int]] = []
     rows = 0
-    for tree in sorted(trees(texts, min(most, LONGEST)), key=lambda tree: len(tree.tokens)):
+    for tree in sorted(prefix_trees(texts, min(most, LONGEST)), key=lambda tree: len(tree.tokens)):
         if not found or (rows + 1) * len(tree.tokens) > most:
             found.append([])
             rows = 0
@@ -77,7 +77,7 @@ def batches(texts: Sequence[Sequence[int]], most: int) -> list[list[int]]:
     return found
 
 
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
+def _common_length(one: Sequence[int], other: Sequence[int]) -> int:
     """How many tokens both begin with."""
     length = min(len(one), len(other))
     differs = np.nonzero(np.asarray(one[:length]) != np.asarray(other[:length]))[0]

@@ -67,7 +67,7 @@ class Reader:
         columns = torch.arange(int(self.positions.max()) + 1, device=device)
         hidden = self.model.base_model(
             input_ids=ids.to(device),
-            attention_mask=masked(self.model, columns <= self.positions[:, :, None]),
+            attention_mask=attention_mask(self.model, columns <= self.positions[:, :, None]),
             position_ids=self.positions,
             past_key_values=self.cache,
             use_cache=True,
@@ -112,14 +112,14 @@ class _Columns(DynamicLayer):
         assert self.keys is not None
         assert self.values is not None
         if columns > self.keys.shape[2]:
-            self.keys, self.values = _widened(self.keys, columns + SPARE), _widened(self.values, columns + SPARE)
+            self.keys, self.values = _widen(self.keys, columns + SPARE), _widen(self.values, columns + SPARE)
         place = positions[:, None, :, None].expand_as(key_states)
         self.keys.scatter_(2, place, key_states)
         self.values.scatter_(2, place, value_states)
         return self.keys[:, :, :columns], self.values[:, :, :columns]
 
 
-def masked(model: PreTrainedModel, attends: Tensor) -> Tensor:
+def attention_mask(model: PreTrainedModel, attends: Tensor) -> Tensor:
     """[rows, 1, tokens, columns] as the model's way of attending wants it: yes and no, or something to be added."""
     attends = attends[:, None]
     if model.config._attn_implementation != "eager":
@@ -127,18 +127,18 @@ def masked(model: PreTrainedModel, attends: Tensor) -> Tensor:
     return torch.zeros_like(attends, dtype=model.dtype).masked_fill(~attends, torch.finfo(model.dtype).min)
 
 
-def _widened(cached: Tensor, columns: int) -> Tensor:
+def _widen(cached: Tensor, columns: int) -> Tensor:
     wide = cached.new_zeros(*cached.shape[:2], columns, cached.shape[3])
     wide[:, :, : cached.shape[2]] = cached
     return wide
 
 
-def reading(model: PreTrainedModel, texts: Sequence[list[int]], groups: Sequence[int]) -> Reader:
+def read_prompts(model: PreTrainedModel, texts: Sequence[list[int]], groups: Sequence[int]) -> Reader:
     """A reader of new texts, in this order. What those of one group (a number each) begin with is read once for them."""
     members: dict[int, list[list[int]]] = {}
     for text, group in zip(texts, groups, strict=True):
         members.setdefault(group, []).append(text)
-    beginnings = {group: _beginning(some) for group, some in members.items()}
+    beginnings = {group: _common_prefix(some) for group, some in members.items()}
     place = {group: row for row, group in enumerate(members)}
     reader = Reader(model)
     reader.read(list(beginnings.values()))
@@ -147,7 +147,7 @@ def reading(model: PreTrainedModel, texts: Sequence[list[int]], groups: Sequence
     return reader
 
 
-def _beginning(texts: Sequence[list[int]]) -> list[int]:
+def _common_prefix(texts: Sequence[list[int]]) -> list[int]:
     """What all of them begin with: the first and the last in order have it in common, and no others less."""
     ends = zip(min(texts), max(texts), strict=False)
     return [token for token, _ in takewhile(lambda pair: pair[0] == pair[1], ends)]
@@ -158,7 +158,7 @@ def scores(model: PreTrainedModel, hidden: Tensor, choices: Sequence[Sequence[in
 
     At least in single precision, whatever the model computes in: probabilities are made of them.
     """
-    weight = model.get_output_embeddings().weight
+    weight: Tensor = model.get_output_embeddings().weight
     precise = torch.promote_types(weight.dtype, torch.float32)
     if choices is None:
         return (hidden @ weight.T).to(precise)

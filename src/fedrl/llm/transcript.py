@@ -8,11 +8,11 @@ import numpy as np
 
 from fedrl.llm import evaluation
 from fedrl.llm.episodes import Acting, Episode, Turn
-from fedrl.llm.evaluation import HOW
+from fedrl.llm.evaluation import HELD_OUT_ACTING
 from fedrl.llm.models.loading import Spec
 from fedrl.llm.models.model import Theta
-from fedrl.llm.partitions.draws import at
-from fedrl.llm.tasks import TextWorld
+from fedrl.llm.randomness import generator_at
+from fedrl.llm.tasks import TextEnvironment
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #ffffff; --quiet: #57606a; --page: #f3f5f7; --agent: #0550ae;
@@ -34,21 +34,33 @@ section dd { color: var(--agent); }
 """
 
 
-def played(spec: Spec, theta: Theta, world: TextWorld, task: int, *, seed: int = 0, acting: Acting = HOW) -> Episode:
-    """One episode of `task` with the parameters `theta`; what is drawn hangs on `seed` and on the task's number only."""
-    (episode,) = evaluation.played(spec, world, np.array([task]), theta, lambda first: at(seed, "play", task), acting)
+def play_task(
+    spec: Spec,
+    theta: Theta,
+    environment: TextEnvironment,
+    task: int,
+    *,
+    seed: int = 0,
+    acting: Acting = HELD_OUT_ACTING,
+) -> Episode:
+    """One episode of `task` with the parameters `theta`; the draws depend on `seed` and on the task's number only."""
+    (episode,) = evaluation.play_tasks(
+        spec, environment, np.array([task]), theta, lambda first: generator_at(seed, "play", task), acting
+    )
     return episode
 
 
-def shown(text: str) -> str:
+def printable(text: str) -> str:
     """`text` without what would control a terminal, or what no file can hold; new lines and tabs stay."""
     return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t" else c for c in text)
 
 
-def told(turn: Turn) -> dict[str, str]:
+def turn_facts(turn: Turn) -> dict[str, str]:
     """What the agent said and did in a turn, and what it earned, under the names that readers see."""
-    action = shown(turn.action) + ("" if turn.valid else "  (not well-formed)")
-    words = {"says and does": action} if turn.said == turn.action else {"says": shown(turn.said), "does": action}
+    action = printable(turn.action) + ("" if turn.valid else "  (not well-formed)")
+    words = (
+        {"says and does": action} if turn.answer == turn.action else {"says": printable(turn.answer), "does": action}
+    )
     return words | {"reward": f"{turn.reward:.3f}"}
 
 
@@ -59,7 +71,7 @@ def outcome(episode: Episode) -> str:
 
 def page(title: str, facts: Mapping[str, str], episode: Episode) -> str:
     """The episode as HTML: no script, nothing fetched, and none of the texts can be anything but text."""
-    turns = "\n".join(_turn(number, turn) for number, turn in enumerate(episode.turns, 1))
+    turns = "\n".join(_turn_section(number, turn) for number, turn in enumerate(episode.turns, 1))
     title, ending = _text(title), f'<p class="{"won" if episode.won else "lost"}">{_text(outcome(episode))}</p>'
     return f"""<!doctype html>
 <html lang="en">
@@ -73,7 +85,7 @@ def page(title: str, facts: Mapping[str, str], episode: Episode) -> str:
 <body>
 <h1>{title}</h1>
 {ending}
-{_listed(facts)}
+{_definition_list(facts)}
 {turns}
 <h2>end</h2>
 {ending}
@@ -82,15 +94,16 @@ def page(title: str, facts: Mapping[str, str], episode: Episode) -> str:
 """
 
 
-def _turn(number: int, turn: Turn) -> str:
-    """A new line after <pre> is dropped by readers, so that one of the text's own is kept."""
-    return f"<section>\n<h2>step {number}</h2>\n<pre>\n{_text(turn.seen)}</pre>\n{_listed(told(turn))}\n</section>"
+def _turn_section(number: int, turn: Turn) -> str:
+    """Browsers drop a new line after <pre>; the one written here saves one that begins the text."""
+    observation, facts = _text(turn.observation), _definition_list(turn_facts(turn))
+    return f"<section>\n<h2>step {number}</h2>\n<pre>\n{observation}</pre>\n{facts}\n</section>"
 
 
-def _listed(facts: Mapping[str, str]) -> str:
+def _definition_list(facts: Mapping[str, str]) -> str:
     rows = (f"<dt>{_text(name)}</dt><dd>{_text(said)}</dd>" for name, said in facts.items())
     return f"<dl>{''.join(rows)}</dl>"
 
 
 def _text(text: str) -> str:
-    return escape(shown(text))
+    return escape(printable(text))

@@ -36,7 +36,9 @@ class Trie:
             if node.word < 0:
                 node.word = number
         if not root.branches:
-            raise ValueError("no command is admissible, so nothing can be decoded; the environment wants at least one")
+            raise ValueError(
+                "no command is admissible, so nothing can be decoded; the environment must offer at least one"
+            )
         return root
 
     def forced(self) -> tuple[list[int], "Trie"]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedrl.llm.episodes import Episode, Turn
-from fedrl.llm.grpo.advantages import by_anchor, discounted, group_relative
+from fedrl.llm.grpo.advantages import by_anchor, discounted_returns, group_relative
 from fedrl.llm.grpo.update import Grpo, advantages
 
 TINY = 1e-6
@@ -37,8 +37,8 @@ def test_groups_are_apart_and_those_without_spread_teach_nothing():
 
 
 def test_discounted():
-    np.testing.assert_allclose(discounted(10.0, 3, 0.5), [2.5, 5.0, 10.0])
-    np.testing.assert_allclose(discounted(10.0, 3, 1.0), [10.0] * 3)
+    np.testing.assert_allclose(discounted_returns(10.0, 3, 0.5), [2.5, 5.0, 10.0])
+    np.testing.assert_allclose(discounted_returns(10.0, 3, 1.0), [10.0] * 3)
 
 
 def test_by_anchor():

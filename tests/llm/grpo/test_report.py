@@ -7,14 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import torch
-from support.tiny_agents import WORLD_OF_COLOURS, Tiny
+from support.tiny_agents import COLOURS_ENVIRONMENT, Tiny
 
 from fedrl import keys
 from fedrl.core.client import learn
 from fedrl.llm.decoding import Decision
 from fedrl.llm.episodes import Episode, Turn
 from fedrl.llm.grpo.loss import grpo_loss
-from fedrl.llm.grpo.report import LEARNT, PLAYED, numbers, of_decisions, of_episodes
+from fedrl.llm.grpo.report import DECISION_METRICS, EPISODE_METRICS, decision_metrics, episode_metrics, loss_terms
 from fedrl.llm.grpo.update import Grpo, reward_of
 from fedrl.llm.learner import grpo
 from fedrl.llm.tasks import federation
@@ -37,10 +37,10 @@ EPISODES = [
 @pytest.mark.parametrize(("reward", "mean"), [("success", 5.0), ("score", 6.25)])
 def test_episodes_by_hand(reward, mean):
     settings = Grpo(reward=reward)
-    found = of_episodes(EPISODES, [reward_of(episode, settings) for episode in EPISODES])
+    found = episode_metrics(EPISODES, [reward_of(episode, settings) for episode in EPISODES])
     wanted = {"reward": mean, "success": 0.5, "valid_share": 0.75, "answer_length": 3.0, "episode_length": 2.0}
     assert found == pytest.approx(wanted)
-    assert tuple(found) == PLAYED
+    assert tuple(found) == EPISODE_METRICS
 
 
 def test_decisions_by_hand():
@@ -52,39 +52,41 @@ def test_decisions_by_hand():
     parts = []
     for part in (torch.tensor([0, 1]), torch.tensor([2])):
         log_p, before, a, ref, unsure = (x[part] for x in (log_prob, old, advantage, reference, entropy))
-        parts.append((len(part), numbers(grpo_loss(log_p, before, a, reference=ref, entropy=unsure))))
+        parts.append((len(part), loss_terms(grpo_loss(log_p, before, a, reference=ref, entropy=unsure))))
     gain = (1.0 + 1.2 - 0.8) / 3
     kl = (0.0 + (math.exp(-1) + 1 - 1) + (math.exp(1) - 1 - 1)) / 3
     wanted = {"policy_loss": -gain, "kl": kl, "clip_share": 2 / 3, "entropy": 0.3}
-    assert of_decisions(parts, reference=True) == pytest.approx(wanted, rel=1e-5)
-    without = of_decisions(parts, reference=False)
+    assert decision_metrics(parts, reference=True) == pytest.approx(wanted, rel=1e-5)
+    without = decision_metrics(parts, reference=False)
     assert math.isnan(without.pop("kl"))
     assert without == pytest.approx({name: value for name, value in wanted.items() if name != "kl"}, rel=1e-5)
 
 
 def test_where_nothing_was_learnt():
-    found = of_decisions([], reference=True)
-    assert tuple(found) == LEARNT
+    found = decision_metrics([], reference=True)
+    assert tuple(found) == DECISION_METRICS
     assert all(map(math.isnan, found.values()))
 
 
 def test_a_visit_reports_the_mean_of_its_steps():
     settings = Grpo(reward="score")
-    look = iter([np.array([0.25, 0.5])])
-    learner = grpo(SPEC, settings, tasks=2, group=4, learning_rate=1e-3, local_steps=2, look=lambda theta: next(look))
-    where = federation(WORLD_OF_COLOURS, [np.array([0, 1])])
-    update = learner(WORLD_OF_COLOURS).local
-    client = Client(jnp.int32(0), jax.tree.map(lambda x: x[0], where.worlds), (), ())
+    own = iter([np.array([0.25, 0.5])])
+    learner = grpo(
+        SPEC, settings, tasks=2, group=4, learning_rate=1e-3, local_steps=2, evaluate_own=lambda theta: next(own)
+    )
+    where = federation(COLOURS_ENVIRONMENT, [np.array([0, 1])])
+    update = learner(COLOURS_ENVIRONMENT).local
+    client = Client(jnp.int32(0), jax.tree.map(lambda x: x[0], where.env_params), (), ())
     local = update.start(Model(SPEC.init(keys.of_seed(0)), jnp.int32(0)), client, keys.of_seed(1))
     wanted = []
     for y in range(2):
         key = keys.of(keys.of_seed(2), "step", y)
         seen = update.sample(local, client, key)
-        wanted.append(of_episodes(seen, [reward_of(episode, settings) for episode in seen]))
+        wanted.append(episode_metrics(seen, [reward_of(episode, settings) for episode in seen]))
         local = learn(update, local, seen, client, key)
     found = {name: float(value) for name, value in update.metrics(local, client).items()}
-    assert set(found) == {*PLAYED, *LEARNT, "own_success", "own_score"}
-    for name in PLAYED:
+    assert set(found) == {*EPISODE_METRICS, *DECISION_METRICS, "own_success", "own_score"}
+    for name in EPISODE_METRICS:
         assert found[name] == pytest.approx(np.mean([step[name] for step in wanted]), rel=1e-5)
     assert (found["own_success"], found["own_score"]) == (0.25, 0.5)
     assert found["valid_share"] == 1.0  # commands always are

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 import torch
-from support.tiny_agents import Colours, as_jax, teller, tiny, uniform
+from support.tiny_agents import Colours, as_jax, formatter, tiny, uniform
 
 from fedrl import trees
 from fedrl.llm.decoding import Decision
@@ -16,14 +16,14 @@ from fedrl.llm.grpo import update as updating
 from fedrl.llm.grpo.loss import grpo_loss
 from fedrl.llm.grpo.update import Grpo, improve
 from fedrl.llm.likelihood import Sample, likelihood
-from fedrl.llm.models.frozen_prefix import Below
-from fedrl.llm.models.model import Lora, load, theta_of
-from fedrl.llm.optimization import Optimiser, adamw, minibatches
+from fedrl.llm.models.frozen_prefix import FrozenPrefix
+from fedrl.llm.models.model import Lora, load_theta, theta_of
+from fedrl.llm.optimization import Optimizer, adamw, minibatches
 
 torch.set_num_threads(1)
 LORA = Lora(rank=2, alpha=4)
 SETTINGS = Grpo(reward="score", step_weight=1.0, minibatch=100)
-OPENING = teller().first("find the red thing", [])
+OPENING = formatter().first("find the red thing", [])
 
 
 def bandit(model, choices: list[int]) -> list[Episode]:
@@ -51,7 +51,7 @@ def test_a_rewarded_action_becomes_likelier(lora):
     theta = as_jax(theta_of(model))
     episodes = bandit(model, [8, 7, 9])
     learnt = one_update(model, theta, episodes, [0, 0, 0], learning_rate=1e-2 if lora else 1e-3)
-    load(model, learnt.theta)
+    load_theta(model, learnt.theta)
     before = [e.turns[0].decisions[0].log_prob for e in episodes]
     after = [d.log_prob for e in bandit(model, [8, 7, 9]) for d in e.turns[0].decisions]
     assert after[0] > before[0] + 0.01
@@ -89,16 +89,16 @@ def test_the_reference_agrees_at_the_start(lora):
     model = tiny(lora=lora)
     samples = [Sample(e.tokens, [d for _, d in e.decisions]) for e in bandit(model, [8, 7, 9])]
     first = theta_of(model)
-    reference = torch.cat(updating._references(model, samples, first, 1.0, Below(model)))
+    reference = torch.cat(updating._reference_log_probs(model, samples, first, 1.0, FrozenPrefix(model)))
     assert not reference.requires_grad
     now = likelihood(model, samples).log_prob
     assert now.requires_grad
     kl = grpo_loss(now, now.detach(), torch.ones(3), reference=reference).kl.item()
     assert kl == pytest.approx(0.0, abs=1e-10)
     moved = {name: value + 0.1 for name, value in first.items()}
-    load(model, moved)
+    load_theta(model, moved)
     now = likelihood(model, samples).log_prob
-    again = torch.cat(updating._references(model, samples, first, 1.0, Below(model)))
+    again = torch.cat(updating._reference_log_probs(model, samples, first, 1.0, FrozenPrefix(model)))
     torch.testing.assert_close(again, reference)
     assert grpo_loss(now, now.detach(), torch.ones(3), reference=again).kl.item() > 1e-6
     assert all(np.array_equal(value, moved[name]) for name, value in theta_of(model).items())
@@ -110,14 +110,14 @@ def test_frozen_layers_and_references_are_computed_once(passes, monkeypatch):
     model = tiny(lora=Lora(rank=2, alpha=4, layers=1))
     theta = as_jax({name: value + 0.1 for name, value in theta_of(model).items()})
     episodes, settings = (
-        play(model, teller(), Colours, [0, 1], 4, uniform(0, 8)),
+        play(model, formatter(), Colours, [0, 1], 4, uniform(0, 8)),
         Grpo("score", epochs=passes, beta=1.0),
     )
     read = []
     with model.net.base_model.layers[0].self_attn.register_forward_hook(lambda *_: read.append(0)):
         found = one_update(model, theta, episodes, [0] * 4 + [1] * 4, settings)
         assert len(read) == passes
-        monkeypatch.setattr(updating, "Below", lambda model: None)
+        monkeypatch.setattr(updating, "FrozenPrefix", lambda model: None)
         again = one_update(model, theta, episodes, [0] * 4 + [1] * 4, settings)
         assert len(read) == passes + passes + 1
     assert found.loss == again.loss
@@ -130,10 +130,10 @@ def test_an_update_does_not_depend_on_how_much_is_read_at_a_time(window):
     """The parts of a minibatch add up to the mean over all its decisions."""
     model = tiny()
     theta = as_jax(theta_of(model))
-    seen = play(model, teller(), Colours, [0, 1], 4, uniform(0, 8), Acting(window=window))
+    seen = play(model, formatter(), Colours, [0, 1], 4, uniform(0, 8), Acting(window=window))
     found = []
     for at_once in (1, 60, 4096):
-        optimizer = Optimiser(
+        optimizer = Optimizer(
             lambda theta: (), lambda theta, by, state: (trees.subtract(theta, trees.scale(0.1, by)), state)
         )
         known = Grpo(reward="score", at_once=at_once, minibatch=5, beta=0.1)
@@ -153,7 +153,7 @@ def test_an_update_does_not_depend_on_how_much_is_read_at_a_time(window):
 def test_the_first_step_is_taken_at_ratio_one(monkeypatch):
     """Episodes that were really played: what decoding said of them is what learning computes, so the ratio is one."""
     model = tiny()
-    episodes = play(model, teller(), Colours, [0, 1], 4, uniform(0, 8))
+    episodes = play(model, formatter(), Colours, [0, 1], 4, uniform(0, 8))
     terms = []
 
     def watched(*given, **settings):
@@ -171,7 +171,7 @@ def test_the_first_step_is_taken_at_ratio_one(monkeypatch):
 def test_the_loss_weighs_every_decision_alike(monkeypatch):
     """An episode's advantage reaches each of its decisions, those of its turn's own."""
     model = tiny()
-    episodes = play(model, teller(), Colours, [0, 1], 4, uniform(0, 8))
+    episodes = play(model, formatter(), Colours, [0, 1], 4, uniform(0, 8))
     given = []
 
     def watched(log_prob, old, advantage, **settings):

@@ -1,4 +1,4 @@
-"""The twin against ALFWorld's engine, transcript for transcript, and our games in ALFWorld's own AlfredTWEnv."""
+"""The simulator against ALFWorld's engine, transcript for transcript, and our games in ALFWorld's own AlfredTWEnv."""
 
 import json
 import random
@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from fedrl.llm.household import engine, games, pddl, prompt_template, simulator
+from fedrl.llm.household import engine, games, pddl, phrasing, simulator
 from fedrl.llm.household.environment import HouseholdEnv
 from fedrl.llm.household.expert import expert
 from fedrl.llm.household.facts import EXAMINED
@@ -51,7 +51,7 @@ def compare(real, copy, commands):
 
 
 def wander(copy, steps, seed):
-    """Commands drawn as the twin goes: mostly what touches something, some walks, some that are not admissible."""
+    """Commands drawn as the simulator goes: mostly what touches something, some walks, some that are not admissible."""
     rng, known = random.Random(seed), set(NONSENSE)
     for _ in range(steps):
         admissible = copy.admissible
@@ -227,7 +227,7 @@ def test_a_file_brought_to_the_newer_spelling_by_a_patch(played, tmp_path):
     """ALFWorld's own download: older files to which a help action was added whose answer stands in the action."""
     game = games.generated("train", 1, seed=8, types=("Look",), size=SMALL)[0]
     before = engine.data(game)["grammar"].split("action help")[0]
-    grammar = f'{before}action help {{\n    template :: "help";\n    feedback :: "\n{prompt_template.HELP}";\n}}\n'
+    grammar = f'{before}action help {{\n    template :: "help";\n    feedback :: "\n{phrasing.HELP}";\n}}\n'
     saved(tmp_path / "one", game, problem(game), grammar=grammar)
     (loaded,) = games.from_folder(tmp_path)
     real, copy = played.load(loaded), simulator.load(loaded)
@@ -236,11 +236,11 @@ def test_a_file_brought_to_the_newer_spelling_by_a_patch(played, tmp_path):
 
 def test_the_installed_package_has_the_rules_the_twin_knows():
     data = engine.data(games.generated("train", 1)[0])
-    assert prompt_template.wording(data["grammar"], data["pddl_domain"]) == prompt_template.NEW
+    assert phrasing.read_phrasing(data["grammar"], data["pddl_domain"]) == phrasing.NEW
     changed = data["pddl_domain"].replace("(heatable ?o)\n            (or", "(coolable ?o)\n            (or", 1)
     assert changed != data["pddl_domain"]
     with pytest.raises(ValueError, match="other than that of alfworld 0.4.2"):
-        prompt_template.wording(data["grammar"], changed)
+        phrasing.read_phrasing(data["grammar"], changed)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # TextWorld leaves the file open

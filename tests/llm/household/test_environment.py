@@ -76,8 +76,8 @@ def test_the_seed_draws_the_game():
     ("arguments", "message"),
     [
         (([],), "at least one game"),
-        ((GAMES, "robot"), '"twin" or "alfworld", got'),
-        ((GAMES, "twin", 0), "step_limit wants at least 1, got 0"),
+        ((GAMES, "robot"), '"simulator" or "alfworld", got'),
+        ((GAMES, "simulator", 0), "step_limit must be at least 1, got 0"),
     ],
 )
 def test_refusals_of_the_environment(arguments, message):

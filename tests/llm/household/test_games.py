@@ -6,7 +6,7 @@ import pytest
 
 from fedrl.llm.household import simulator
 from fedrl.llm.household.games import from_folder
-from fedrl.llm.household.prompt_template import sentence
+from fedrl.llm.household.phrasing import sentence
 
 TOLD = 'grammar :: """ {"task": [{"rhs": "Your task is to: put a apple in fridge."}]} """;'
 PUT = 'action PutObject {{ template :: "{}"; feedback :: "#PutObject.feedback#"; }}'

@@ -1,4 +1,4 @@
-"""The twin on a room made by hand, sentence by sentence, and its speed. Against the engine: test_household_alfworld."""
+"""The simulator on a room made by hand, sentence by sentence, and its speed. Against the engine: test_household_alfworld."""
 
 import random
 import time

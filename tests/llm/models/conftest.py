@@ -45,7 +45,13 @@ def _alone(tmp_path, monkeypatch):
     torch.set_num_threads(1)
     assert SMALL.layers == 2
     yield
-    for cached in (loading._open, resolve.found, resolve.tokenizer_of, pretrained._teller, pretrained._warmed):
+    for cached in (
+        loading._open_model,
+        resolve.resolve,
+        resolve.tokenizer_of,
+        pretrained._formatter,
+        pretrained._warmed,
+    ):
         cached.cache_clear()
     weights_cache._nets.clear()
-    weights_cache._came.clear()
+    weights_cache._initial.clear()

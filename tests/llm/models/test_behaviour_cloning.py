@@ -6,19 +6,20 @@ import jax
 import numpy as np
 import pytest
 import torch
-from support.tiny_agents import TAKING, WORLD_OF_COLOURS, as_jax, uniform
+from support.tiny_agents import COLOURS_ENVIRONMENT, TAKING, as_jax, uniform
 
 from fedrl.llm.applications import Application
 from fedrl.llm.episodes import play
 from fedrl.llm.grpo.update import Grpo, improve
 from fedrl.llm.imitation import demonstration
-from fedrl.llm.learner import grpo, random_at
+from fedrl.llm.learner import grpo
 from fedrl.llm.likelihood import likelihood
 from fedrl.llm.models import pretrained
-from fedrl.llm.models.loading import opened
-from fedrl.llm.models.model import Lora, as_it_came, load
+from fedrl.llm.models.loading import open_model
+from fedrl.llm.models.model import Lora, load_theta, reference_parameters
 from fedrl.llm.models.pretrained import Pretrained, Warm
 from fedrl.llm.optimization import adamw
+from fedrl.llm.randomness import generator_of
 from fedrl.types import Client
 
 
@@ -30,7 +31,12 @@ class ColourTasks:
 
     def build(self) -> Application:
         return Application(
-            WORLD_OF_COLOURS, np.arange(6), ["any"] * 6, np.arange(6, 9), np.arange(20, 20 + self.public), self.expert
+            COLOURS_ENVIRONMENT,
+            np.arange(6),
+            ["any"] * 6,
+            np.arange(6, 9),
+            np.arange(20, 20 + self.public),
+            self.expert,
         )
 
     def expert(self, task: int) -> list[str]:
@@ -45,13 +51,13 @@ def warm_spec(folder, warm=WARM, **options) -> Pretrained:
 
 
 def likely(spec, theta) -> float:
-    model = opened(spec)
-    load(model, theta)
+    model = open_model(spec)
+    load_theta(model, theta)
     tasks = ColourTasks()
     samples = [
         sample
         for task in range(3)
-        for sample in demonstration(spec.teller(), WORLD_OF_COLOURS.make, task, tasks.expert(task)).samples()
+        for sample in demonstration(spec.formatter(), COLOURS_ENVIRONMENT.make, task, tasks.expert(task)).samples()
     ]
     with torch.no_grad():
         return float(likelihood(model, samples).log_prob.mean())
@@ -64,7 +70,7 @@ def test_it_starts_where_imitation_ended(saved, lora):
     key = jax.random.key(0)
     first, start = spec.first(), spec.init(key)
     assert all(np.array_equal(start[name], value) for name, value in first.items())
-    assert tuple(sorted(first)) == tuple(sorted(opened(spec).names))
+    assert tuple(sorted(first)) == tuple(sorted(open_model(spec).names))
     assert likely(spec, first) > likely(cold, cold.init(key)) + 0.1
 
 
@@ -110,19 +116,19 @@ def test_all_that_matters_is_in_its_name(saved, tmp_path):
 def test_the_reference_is_the_warm_model(saved):
     """Not the model without adapters, which the KL term would pull back to."""
     spec = warm_spec(saved())
-    model, first = opened(spec), spec.first()
+    model, first = open_model(spec), spec.first()
     ids = torch.tensor([[4, 9, 7, 8]])
 
     def logits() -> torch.Tensor:
         return model.net(input_ids=ids).logits.detach()
 
-    with as_it_came(model, None):
+    with reference_parameters(model, None):
         cold = logits()
-    load(model, first)
+    load_theta(model, first)
     warm = logits()
-    load(model, {name: value + 0.1 for name, value in first.items()})
+    load_theta(model, {name: value + 0.1 for name, value in first.items()})
     after = logits()
-    with as_it_came(model, first):
+    with reference_parameters(model, first):
         assert torch.equal(logits(), warm)
     assert torch.equal(logits(), after)
     assert not torch.allclose(warm, cold, atol=1e-3)
@@ -131,12 +137,12 @@ def test_the_reference_is_the_warm_model(saved):
 def test_the_learner_holds_to_it(saved):
     """Its update is the one against the warm model, and not the one against the cold one."""
     spec, settings, key = warm_spec(saved()), Grpo(reward="score", beta=5.0, minibatch=4), jax.random.key(4)
-    model = opened(spec)
+    model = open_model(spec)
     theta = {name: value + 0.02 for name, value in spec.init(key).items()}
-    load(model, theta)
-    played = play(model, spec.teller(), WORLD_OF_COLOURS.make, [0, 1], 4, uniform(0, 8))
+    load_theta(model, theta)
+    played = play(model, spec.formatter(), COLOURS_ENVIRONMENT.make, [0, 1], 4, uniform(0, 8))
     seen = [episode._replace(score=float(i % 2)) for i, episode in enumerate(played)]
-    local = grpo(spec, settings, tasks=2, group=4, learning_rate=1e-2)(WORLD_OF_COLOURS).local
+    local = grpo(spec, settings, tasks=2, group=4, learning_rate=1e-2)(COLOURS_ENVIRONMENT).local
     client = Client(np.int32(0), (), (), ())
     message = type("Message", (), {"theta": theta})
     direction, _ = local.estimate(local.start(message, client, key), seen, client, key)
@@ -145,7 +151,7 @@ def test_the_learner_holds_to_it(saved):
     def by_hand(first):
         return improve(
             model, theta, optimizer.init(theta), first, seen, [0] * 4 + [1] * 4, settings, optimizer,
-            random_at(key, "shuffle"),
+            generator_of(key, "shuffle"),
         ).theta  # fmt: skip
 
     warm, cold = by_hand(spec.first()), by_hand(None)

@@ -7,9 +7,9 @@ import torch
 from support.tiny_agents import net
 from transformers import LlamaConfig
 
-from fedrl.llm.models.available_memory import Room, free, room
+from fedrl.llm.models.available_memory import AvailableMemory, available_memory, host_memory
 from fedrl.llm.models.memory import COPIES, PROBE, Plan, _kept_each, check, need, skeleton
-from fedrl.llm.models.model import Lora, ModelError, learning, trained
+from fedrl.llm.models.model import Lora, ModelError, gradient_checkpointing, make_trainable
 from fedrl.llm.models.pretrained import Pretrained
 
 GB = 10**9
@@ -26,7 +26,7 @@ HUGE = {"hidden_size": 65_536, "intermediate_size": 180_000, "num_hidden_layers"
     "plan", [WHOLE, ADAPTED, WHOLE._replace(dtype=torch.bfloat16), ADAPTED._replace(dtype=torch.bfloat16)]
 )
 def test_weights_gradients_and_arrays_are_counted(plan):
-    model = trained(net(dtype=plan.dtype), None, plan.lora)
+    model = make_trainable(net(dtype=plan.dtype), None, plan.lora)
     parameters = dict(model.net.named_parameters())
     found = need(net().config, plan)
     assert found.weights == sum(p.nbytes for p in parameters.values())
@@ -38,7 +38,7 @@ def test_weights_gradients_and_arrays_are_counted(plan):
 @pytest.mark.parametrize("lora", [None, Lora(rank=2, layers=2)])
 def test_activations_against_those_really_kept(lora, checkpointing):
     """Counted in a network without memory and in a real one."""
-    real = trained(net(), None, lora, checkpointing=checkpointing)
+    real = make_trainable(net(), None, lora, checkpointing=checkpointing)
     own, kept = {p.data_ptr() for p in real.net.parameters()}, {}
 
     def pack(tensor):
@@ -48,7 +48,7 @@ def test_activations_against_those_really_kept(lora, checkpointing):
         return tensor
 
     ids = torch.ones(1, PROBE, dtype=torch.long)
-    with learning(real), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+    with gradient_checkpointing(real), torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         hidden = real.net.base_model(input_ids=ids).last_hidden_state
     counted = sum(storage.nbytes() for storage in kept.values())
     plan = Plan(lora, torch.float32, checkpointing, 1)
@@ -72,7 +72,7 @@ def test_it_grows_with_what_is_read_and_shrinks_with_thrift():
     assert thrifty.activations < 0.5 * adapted.activations  # a third, and what goes into each layer
 
 
-def said(plan: Plan, has: Room, config=LARGE, **options) -> str:
+def said(plan: Plan, has: AvailableMemory, config=LARGE, **options) -> str:
     with pytest.raises(ModelError) as caught:
         check("large", config, plan, has, **options)
     assert "\n" not in str(caught.value)
@@ -86,8 +86,8 @@ def test_what_is_needed_what_there_is_and_what_would_fit():
     ways += [ways[1]._replace(checkpointing=True), ways[1]._replace(checkpointing=True, dtype=torch.bfloat16)]
     totals = [found.near + found.arrays for found in (need(LARGE, way) for way in ways)]
     assert totals == sorted(totals, reverse=True)
-    check("large", LARGE, plan, Room(totals[0], None))
-    texts = [said(plan, Room(total - 1, None)) for total in totals]
+    check("large", LARGE, plan, AvailableMemory(totals[0], None))
+    texts = [said(plan, AvailableMemory(total - 1, None)) for total in totals]
     start = f"large with all parameters trained in float32 needs about {totals[0] / GB:.1f} GB (weights 5.2 GB, "
     assert all(text.startswith(start) for text in texts)
     assert (
@@ -100,27 +100,27 @@ def test_what_is_needed_what_there_is_and_what_would_fit():
         "LoRA, checkpointing in bfloat16",
         "Qwen/Qwen2.5-0.5B-Instruct with LoRA in float32",
     ]
-    assert "; smollm2 with LoRA in float32 needs " in said(plan, Room(GB, None))
-    assert said(plan, Room(GB // 10, None)).endswith("or use model=pocket, which needs little")
+    assert "; smollm2 with LoRA in float32 needs " in said(plan, AvailableMemory(GB, None))
+    assert said(plan, AvailableMemory(GB // 10, None)).endswith("or use model=pocket, which needs little")
 
 
 def test_weights_that_are_held_are_not_needed_again():
     plan = WHOLE._replace(lora=Lora(rank=8, layers=3))
-    said(plan, Room(3 * GB, None))
-    check("large", LARGE, plan, Room(3 * GB, None), held=True)
+    said(plan, AvailableMemory(3 * GB, None))
+    check("large", LARGE, plan, AvailableMemory(3 * GB, None), held=True)
 
 
 def test_a_device_of_its_own():
     """The network is there, named arrays and the optimiser are not."""
     plan = WHOLE._replace(tokens=2000)
     wanted = need(LARGE, plan)
-    check("large", LARGE, plan, Room(wanted.arrays, wanted.near))
-    assert "on the GPU" in said(plan, Room(1000 * GB, wanted.near - 1))
-    assert "in the machine" in said(plan, Room(wanted.arrays - 1, 1000 * GB))
+    check("large", LARGE, plan, AvailableMemory(wanted.arrays, wanted.near))
+    assert "on the GPU" in said(plan, AvailableMemory(1000 * GB, wanted.near - 1))
+    assert "in the machine" in said(plan, AvailableMemory(wanted.arrays - 1, 1000 * GB))
 
 
 def test_where_nothing_is_known_nothing_is_refused():
-    check("large", LARGE, WHOLE, Room(None, None))
+    check("large", LARGE, WHOLE, AvailableMemory(None, None))
 
 
 def test_a_huge_model_is_refused_before_it_is_read(saved):
@@ -145,7 +145,7 @@ def machine(root, cgroup: str, files: dict[str, str]) -> int | None:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return free(root)
+    return host_memory(root)
 
 
 def test_free_memory_of_a_machine(tmp_path):
@@ -174,7 +174,7 @@ def test_free_memory_of_control_groups(tmp_path):
 
 
 def test_free_memory_here():
-    found = room("cpu")
+    found = available_memory("cpu")
     assert found.device is None
     assert found.host is not None
     assert found.host > 10**7

@@ -5,8 +5,8 @@ import pytest
 import torch
 from support.tiny_agents import Tiny, net, tiny, tokenizer
 
-from fedrl.llm.models.loading import opened
-from fedrl.llm.models.model import Lora, as_it_came, gradients, load, theta_of, trained
+from fedrl.llm.models.loading import open_model
+from fedrl.llm.models.model import Lora, gradients, load_theta, make_trainable, reference_parameters, theta_of
 
 torch.set_num_threads(1)
 LORA = Lora(rank=2, alpha=4)
@@ -22,20 +22,20 @@ def test_round_trip(lora):
     model = tiny(lora=lora)
     theta = {name: value + 0.01 for name, value in theta_of(model).items()}
     before = logits(model).detach()
-    load(model, theta)
+    load_theta(model, theta)
     assert {name: value.tobytes() for name, value in theta_of(model).items()} == {
         name: value.tobytes() for name, value in theta.items()
     }
     assert not torch.equal(logits(model), before)
     fresh = tiny(lora=lora)
-    load(fresh, theta)
+    load_theta(fresh, theta)
     assert torch.equal(logits(fresh), logits(model))
 
 
 def test_theta_is_a_copy():
     model = tiny()
     theta = theta_of(model)
-    load(model, {name: value + 1.0 for name, value in theta.items()})
+    load_theta(model, {name: value + 1.0 for name, value in theta.items()})
     assert all(np.array_equal(theta_of(model)[name], value + 1.0) for name, value in theta.items())
 
 
@@ -64,7 +64,7 @@ def test_adapters_add_alpha_over_rank_times_their_product(rank, alpha, scale):
     """W x + (alpha / rank) B A x (Hu et al. 2022, §4.1), on one linear map with factors of our own."""
     model = tiny(lora=Lora(rank=rank, alpha=alpha))
     random = np.random.default_rng(0)
-    load(model, {n: random.normal(size=v.shape).astype(np.float32) for n, v in theta_of(model).items()})
+    load_theta(model, {n: random.normal(size=v.shape).astype(np.float32) for n, v in theta_of(model).items()})
     name = next(n for n in model.names if "q_proj.lora_A" in n)
     theta, layer = theta_of(model), model.net.get_submodule(name.partition(".lora_A")[0])
     x = random.normal(size=(5, layer.in_features)).astype(np.float32)
@@ -85,7 +85,7 @@ def test_new_adapters_change_nothing_and_are_always_the_same():
 
 def test_more_layers_than_there_are():
     with pytest.raises(ValueError, match="from 1 to 2 of the model's layers"):
-        trained(net(), tokenizer(), Lora(layers=3))
+        make_trainable(net(), tokenizer(), Lora(layers=3))
 
 
 def test_gradients_that_nothing_reached_are_zero():
@@ -98,12 +98,12 @@ def test_as_it_came_and_back(lora):
     model = tiny(lora=lora)
     first, before = theta_of(model), logits(model).detach()
     moved = {name: value + 0.1 for name, value in first.items()}
-    load(model, moved)
+    load_theta(model, moved)
     after = logits(model).detach()
     learnable = [(name, p.requires_grad) for name, p in model.net.named_parameters()]
 
     def fails() -> None:
-        with as_it_came(model, first):
+        with reference_parameters(model, first):
             assert torch.equal(logits(model), before)
             raise KeyError
 
@@ -116,20 +116,23 @@ def test_as_it_came_and_back(lora):
 
 def test_opened_once_and_always_with_its_threads():
     spec = Tiny(seed=3)
-    model = opened(spec)
+    model = open_model(spec)
     torch.set_num_threads(2)
-    assert opened(Tiny(seed=3)) is model
+    assert open_model(Tiny(seed=3)) is model
     assert torch.get_num_threads() == 1
 
 
 def test_as_it_came_without_parameters_is_without_adapters():
     model = tiny(lora=LORA)
     before = logits(model).detach()
-    load(model, {name: value + 0.1 for name, value in theta_of(model).items()})
-    with as_it_came(model, None):
+    load_theta(model, {name: value + 0.1 for name, value in theta_of(model).items()})
+    with reference_parameters(model, None):
         assert torch.equal(logits(model), before)
     assert not torch.equal(logits(model), before)
-    with pytest.raises(ValueError, match="as it came only with the parameters it had"), as_it_came(tiny(), None):
+    with (
+        pytest.raises(ValueError, match="as it came only with the parameters it had"),
+        reference_parameters(tiny(), None),
+    ):
         pass
 
 
@@ -137,11 +140,11 @@ def test_adapters_start_where_they_are_told_to():
     """Also with adapters, what the model came with may be other than none."""
     model = tiny(lora=LORA)
     first = {name: value + 0.05 for name, value in theta_of(model).items()}
-    load(model, first)
+    load_theta(model, first)
     before = logits(model).detach()
-    load(model, {name: value - 0.1 for name, value in first.items()})
+    load_theta(model, {name: value - 0.1 for name, value in first.items()})
     kept = {name: value.copy() for name, value in first.items()}
-    with as_it_came(model, first):
+    with reference_parameters(model, first):
         assert torch.equal(logits(model), before)
     assert not torch.equal(logits(model), before)
     assert all(np.array_equal(first[name], kept[name]) for name in first)
@@ -152,14 +155,14 @@ def test_adapters_are_in_single_precision():
     parameters = dict(model.net.named_parameters())
     assert {parameters[name].dtype for name in model.names} == {torch.float32}
     assert {p.dtype for name, p in parameters.items() if name not in model.names} == {torch.bfloat16}
-    load(model, {name: value + 1e-5 for name, value in theta_of(model).items()})
+    load_theta(model, {name: value + 1e-5 for name, value in theta_of(model).items()})
     assert logits(model).dtype == torch.bfloat16
 
 
 def test_frozen_A():
     model, again = (tiny(lora=Lora(rank=2, freeze_a=True)) for _ in range(2))
     assert all("lora_B" in name for name in model.names)
-    with as_it_came(model, None):
+    with reference_parameters(model, None):
         pass
     assert {name for name, p in model.net.named_parameters() if p.requires_grad} == set(model.names)
     other = dict(again.net.named_parameters())

@@ -10,7 +10,7 @@ from transformers import BertConfig, BertModel, GPT2Config, GPT2LMHeadModel
 
 from fedrl.llm.models.model import Lora, ModelError
 from fedrl.llm.models.pretrained import Pretrained
-from fedrl.llm.models.resolve import found, identity, read, tokenizer_of
+from fedrl.llm.models.resolve import identity, read_weights, resolve, tokenizer_of
 
 WEIGHTS = "model.safetensors"
 
@@ -23,7 +23,7 @@ def refused(name, match: str) -> None:
 
 def test_a_whole_one(saved):
     folder = str(saved())
-    assert read(folder, torch.float32, "cpu").config.num_hidden_layers == 2
+    assert read_weights(folder, torch.float32, "cpu").config.num_hidden_layers == 2
     assert tokenizer_of(folder).chat_template
 
 
@@ -73,7 +73,7 @@ def test_no_causal_model(tmp_path):
     BertModel(
         BertConfig(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
     ).save_pretrained(tmp_path)
-    refused(tmp_path, "is BertModel, wanted a causal language model")
+    refused(tmp_path, "is BertModel, expected a causal language model")
 
 
 def test_no_tokenizer(saved):
@@ -124,14 +124,14 @@ def test_weights_that_lack_a_parameter(saved):
 
 
 def test_dropout_is_left_out(saved):
-    config = found(str(saved(attention_dropout=0.5))).config
+    config = resolve(str(saved(attention_dropout=0.5))).config
     assert config.attention_dropout == 0.0
 
 
 def test_pickled_weights_are_read_only_on_request(saved):
     folder = saved()
     torch.save(load_file(folder / WEIGHTS), folder / "pytorch_model.bin")
-    whole = read(str(folder), torch.float32, "cpu").state_dict()
+    whole = read_weights(str(folder), torch.float32, "cpu").state_dict()
     (folder / WEIGHTS).unlink()
     refused(folder, r"the weights of .* are pickled, .* save them as safetensors .*, or, .* allow that with trust=True")
     trusted = Pretrained(str(folder), lora=None, trust=True).open().net.state_dict()
@@ -157,7 +157,7 @@ def test_code_of_its_own_runs_only_on_request(saved, tmp_path, monkeypatch):
     own = {"AutoConfig": "own.OwnConfig", "AutoModelForCausalLM": "own.OwnForCausalLM"}
     changes = {"model_type": "own", "architectures": ["OwnForCausalLM"], "auto_map": own}
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-    refused(folder, "wants to run code of its own; choose a model that transformers knows, or, .* trust=True")
+    refused(folder, "tries to run code of its own; choose a model that transformers knows, or, .* trust=True")
     assert not mark.exists()
     assert type(Pretrained(str(folder), lora=None, trust=True).open().net).__name__ == "OwnForCausalLM"
     assert mark.exists()

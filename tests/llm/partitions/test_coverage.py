@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrl.llm.partitions import draws
 from fedrl.llm.partitions.checks import PartitionError
 from fedrl.llm.partitions.coverage import RELEASED, assignments, coverage, place
 from fedrl.llm.partitions.sizes import Bounds, beta_sizes, round_to_sum
+from fedrl.llm.randomness import generator_at
 
 
 class Handed:
@@ -60,10 +60,10 @@ def test_the_pieces_are_the_whole():
     """The same draws by their addresses, the placement again with lists and sorted()."""
     tasks, clients, bounds, xi, seed = 30, 7, Bounds(2, 9, 25), 0.8, 11
     T = 7 * 9
-    u = beta_sizes(clients, bounds, xi, T, draws.at(seed, "coverage", "sizes"))
+    u = beta_sizes(clients, bounds, xi, T, generator_at(seed, "coverage", "sizes"))
     n = round_to_sum(u, T, 2, 25)
-    more = draws.at(seed, "coverage", "copies").choice(tasks, size=T - 2 * tasks, replace=False)
-    rng = draws.at(seed, "coverage", "place")
+    more = generator_at(seed, "coverage", "copies").choice(tasks, size=T - 2 * tasks, replace=False)
+    rng = generator_at(seed, "coverage", "place")
     rem, mine = n.tolist(), [[] for _ in range(clients)]
     for i in range(tasks):
         times = rng.exponential(size=clients)
@@ -78,7 +78,7 @@ def test_the_pieces_are_the_whole():
 def test_chances_are_as_the_room():
     """Of clients with room 1, 2, 3 for many tasks, the first: 1/6, 2/6, 3/6; of two, as drawn one after the other."""
     first, pair = np.zeros(3), np.zeros((3, 3))
-    rng = draws.at(0, "test")
+    rng = generator_at(0, "test")
     runs = 6000
     for _ in range(runs):
         held = place(np.array([1, 2, 3]), np.array([1, 1, 1, 1, 1, 1]), rng)

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrl.llm.partitions import draws
 from fedrl.llm.partitions.checks import PartitionError
 from fedrl.llm.partitions.coverage import coverage
-from fedrl.llm.partitions.hardness import hardness, widest
+from fedrl.llm.partitions.hardness import default_bounds, hardness
+from fedrl.llm.randomness import generator_at
 
 SOLVED = np.arange(3000) % 3 == 0
 
@@ -23,7 +23,7 @@ def test_algorithm_4_step_by_step():
     Y = coverage(4, 3, 0.5, 7, bounds=(0, 2, 4))
     assert sum(len(mine) for mine in Y) == 6
     for k, mine in enumerate(hardness(solved, 3, 4, 0.5, 7)):
-        F = draws.at(7, "hardness", k).choice(U, size=4 - len(Y[k]), replace=False)
+        F = generator_at(7, "hardness", k).choice(U, size=4 - len(Y[k]), replace=False)
         assert mine.tolist() == sorted([S[i] for i in Y[k]] + F.tolist())
 
 
@@ -40,7 +40,7 @@ def test_sizes_are_exact_and_solved_tasks_shared_evenly(easy, hard, clients, xi,
     solved = np.array(data.draw(st.permutations([True] * easy + [False] * hard)))
     L = data.draw(st.integers(1, easy + hard))
     partition = hardness(solved, clients, L, xi, seed)
-    bounds = widest(easy, hard, L)
+    bounds = default_bounds(easy, hard, L)
     for mine in partition:
         assert mine.dtype == np.int64
         assert len(mine) == L
@@ -65,11 +65,11 @@ def test_less_xi_more_spread_at_the_same_mean():
 
 
 def test_what_there_is_narrows_the_bounds():
-    assert widest(500, 500, 100) == (0, 50, 100)
-    assert widest(500, 30, 100) == (70, 70, 100)
-    assert widest(20, 500, 100) == (0, 20, 20)
-    assert widest(60, 60, 100) == (40, 50, 60)
-    assert widest(500, 500, 7) == (0, 3, 7)
+    assert default_bounds(500, 500, 100) == (0, 50, 100)
+    assert default_bounds(500, 30, 100) == (70, 70, 100)
+    assert default_bounds(20, 500, 100) == (0, 20, 20)
+    assert default_bounds(60, 60, 100) == (40, 50, 60)
+    assert default_bounds(500, 500, 7) == (0, 3, 7)
     assert successes(hardness(SOLVED, 10, 100, 1.0, 0, bounds=(10, 20, 40)), SOLVED).mean() == 20
     assert successes(hardness(SOLVED, 10, 100, 1.0, 0, bounds=(10, 20, 40), r=0.3), SOLVED).mean() == 30
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrl.llm.partitions import draws
 from fedrl.llm.partitions.checks import PartitionError
 from fedrl.llm.partitions.preference import capacity_fix, dirichlet, gaussian_logits, gaussian_logs, preference
+from fedrl.llm.randomness import generator_at
 
 POOL = (
     ["Pick"] * 50 + ["Look"] * 30 + ["Heat"] * 20
@@ -55,7 +55,7 @@ def test_algorithm_2_step_by_step(tasks_each):
     """Every step again in plain arithmetic from the same stream."""
     omega, sizes = 0.7, [20, 30, 50]
     for k, mine in enumerate(preference(POOL, 5, tasks_each, omega, seed=3)):
-        rng = draws.at(3, "preference", k)
+        rng = generator_at(3, "preference", k)
         noise = rng.standard_normal(3)
         z = [math.log(n / 100 / (1 - n / 100)) + omega * e for n, e in zip(sizes, noise, strict=True)]
         q = [math.exp(x) / sum(math.exp(y) for y in z) for x in z]
@@ -115,9 +115,9 @@ def test_the_middle_of_the_mixes():
     """Log anchors keep the pool's shares, logits do not: 4/6, 3/7, 2/8, 1/9 normalised."""
     p = np.array([0.4, 0.3, 0.2, 0.1])
     odds = p / (1 - p)
-    np.testing.assert_allclose(gaussian_logs(p, 0.0, draws.at(0)), p, rtol=1e-12)
-    np.testing.assert_allclose(gaussian_logits(p, 0.0, draws.at(0)), odds / odds.sum(), rtol=1e-12)
-    np.testing.assert_allclose(gaussian_logits(np.array([0.8, 0.2]), 0.0, draws.at(0)), [16 / 17, 1 / 17])
+    np.testing.assert_allclose(gaussian_logs(p, 0.0, generator_at(0)), p, rtol=1e-12)
+    np.testing.assert_allclose(gaussian_logits(p, 0.0, generator_at(0)), odds / odds.sum(), rtol=1e-12)
+    np.testing.assert_allclose(gaussian_logits(np.array([0.8, 0.2]), 0.0, generator_at(0)), [16 / 17, 1 / 17])
     np.testing.assert_allclose(shares(preference(BIG, 300, 200, 0.05, 0, mix=gaussian_logs), BIG).mean(0), p, atol=0.01)
     found = shares(preference(BIG, 300, 200, 0.05, 0), BIG).mean(0)
     np.testing.assert_allclose(found, odds / odds.sum(), atol=0.01)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedrl.llm.partitions import draws
 from fedrl.llm.partitions.checks import PartitionError
 from fedrl.llm.partitions.uniform import uniform
+from fedrl.llm.randomness import generator_at
 
 PROGRAM = """
 import hashlib
@@ -42,16 +42,17 @@ def test_same_seed_same_bytes_in_any_process():
 
 def test_seeds_and_addresses_differ():
     first = [
-        draws.at(*address).random() for address in [(0,), (1,), (0, "a"), (0, "b"), (0, "a", 1), (0, "a", "1"), (0, 1)]
+        generator_at(*address).random()
+        for address in [(0,), (1,), (0, "a"), (0, "b"), (0, "a", 1), (0, "a", "1"), (0, 1)]
     ]
     assert len(set(first)) == len(first)
-    assert draws.at(2**80, "a", 3).random() == draws.at(2**80, "a", 3).random()
+    assert generator_at(2**80, "a", 3).random() == generator_at(2**80, "a", 3).random()
     assert any((a != b).any() for a, b in zip(uniform(50, 4, 10, 0), uniform(50, 4, 10, 1), strict=True))
 
 
 def test_the_ring_by_hand():
     """Ten tasks, three clients with four each: places 0-3, 3-6 and 6-9 of the ring; with five 0-4, 3-7, 6-9 and 0."""
-    ring = draws.at(9, "uniform").permutation(10)
+    ring = generator_at(9, "uniform").permutation(10)
     for each, places in [
         (4, [[0, 1, 2, 3], [3, 4, 5, 6], [6, 7, 8, 9]]),
         (5, [range(5), range(3, 8), [6, 7, 8, 9, 0]]),

@@ -9,7 +9,7 @@ import pytest
 from fedrl.llm.webshop import catalogue, pages
 from fedrl.llm.webshop.environment import WebShopEnv
 from fedrl.llm.webshop.expert import expert
-from fedrl.llm.webshop.generated_products import WARES
+from fedrl.llm.webshop.generated_products import CATEGORIES
 from fedrl.llm.webshop.goals import Goal, human_goals
 from fedrl.llm.webshop.products import Product
 from fedrl.llm.webshop.reward import attributes_met, options_met
@@ -17,10 +17,10 @@ from fedrl.llm.webshop.search import engine
 from fedrl.llm.webshop.shop import Shop, open_shop
 
 
-@pytest.mark.parametrize("category", WARES)
+@pytest.mark.parametrize("category", CATEGORIES)
 def test_wares_can_be_told_apart(category):
     """Twelve types, each once; no attribute and no option value passes for another, whoever writes the goal."""
-    ware = WARES[category]
+    ware = CATEGORIES[category]
     types = [each for department in ware.departments.values() for each in department]
     assert len(set(types)) == 12
     blank = Product("B", "", category, "", "", "", (), 1.0, "", {})
@@ -40,7 +40,7 @@ def test_the_catalogue_is_as_described(generated, shop):
         "items_human_ins.json",
     ]
     assert len(shop.products) == 1000
-    assert Counter(goal.category for goal in shop.goals).keys() == WARES.keys()
+    assert Counter(goal.category for goal in shop.goals).keys() == CATEGORIES.keys()
     assert len({product.query for product in shop.products.values()}) == 60
     for product in shop.products.values():
         assert len(product.options) == 2

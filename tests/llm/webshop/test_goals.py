@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedrl.llm.webshop.goals import human_goals, price_limit, shuffled, split, synthetic_goals
+from fedrl.llm.webshop.goals import human_goals, price_limit, shuffle_goals, split, synthetic_goals
 from fedrl.llm.webshop.products import read_products
 
 
@@ -63,7 +63,7 @@ def test_order_is_that_of_pythons_shuffle_from_233(shop):
     random.seed(233)
     random.shuffle(order)
     made = synthetic_goals(shop.products.values())
-    assert [made[i] for i in order] == list(shop.goals) == shuffled(made)
+    assert [made[i] for i in order] == list(shop.goals) == shuffle_goals(made)
 
 
 def test_splits():

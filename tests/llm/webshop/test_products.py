@@ -62,21 +62,21 @@ def without(key):
 @pytest.mark.parametrize(
     ("items", "said"),
     [
-        ("", "an empty file came at the start, wanted '[' of a JSON list of products"),
-        ("[]", "holds an empty list, wanted products"),
-        ('{"a": 1}', "'{' came at the start, wanted '['"),
+        ("", "an empty file came at the start, expected '[' of a JSON list of products"),
+        ("[]", "holds an empty list, expected products"),
+        ('{"a": 1}', "'{' came at the start, expected '['"),
         ("[" + json.dumps(GOOD), "the end of the file came after record 1"),
-        ("[" + json.dumps(GOOD) + json.dumps(GOOD) + "]", "'{' came after record 1, wanted ','"),
+        ("[" + json.dumps(GOOD) + json.dumps(GOOD) + "]", "'{' came after record 1, expected ','"),
         ("[" + json.dumps(GOOD) + ", " + json.dumps(GOOD)[:-9], "record 2 stops in the middle"),
         ("[" + json.dumps(GOOD).replace('"name":', '"name"') + " " * 40 + "]", "record 1 is not JSON"),
-        ("[7]", "record 1 is a int, wanted an object"),
-        (json.dumps([GOOD, without("query")]), "record 2 has no 'query', wanted asin, name"),
-        (json.dumps([GOOD | {"name": 3}]), "record 1 has 'name' of type int, wanted text"),
-        (json.dumps([GOOD | {"pricing": "soon"}]), "record 1 has 'pricing' = 'soon', wanted \"$19.99\""),
+        ("[7]", "record 1 is a int, expected an object"),
+        (json.dumps([GOOD, without("query")]), "record 2 has no 'query', expected asin, name"),
+        (json.dumps([GOOD | {"name": 3}]), "record 1 has 'name' of type int, expected text"),
+        (json.dumps([GOOD | {"pricing": "soon"}]), "record 1 has 'pricing' = 'soon', expected \"$19.99\""),
         (json.dumps([GOOD | {"pricing": "$"}]), "record 1 has 'pricing'"),
-        (json.dumps([GOOD | {"small_description": [1]}]), "has 'small_description' = [1], wanted a list of texts"),
+        (json.dumps([GOOD | {"small_description": [1]}]), "has 'small_description' = [1], expected a list of texts"),
         (json.dumps([GOOD | {"customization_options": {"size": [{}]}}]), "without texts under 'value'"),
-        (json.dumps([GOOD | {"customization_options": [1]}]), "of type list, wanted an object"),
+        (json.dumps([GOOD | {"customization_options": [1]}]), "of type list, expected an object"),
         (json.dumps([GOOD | {"asin": "nan"}]), "has no product whose asin"),
     ],
 )
@@ -93,13 +93,13 @@ def test_malformed_items_are_named_with_record_and_next_move(tmp_path, items, sa
 @pytest.mark.parametrize(
     ("instructions", "human", "said"),
     [
-        ("[]", "{}", "ins.json: '[' came at the start, wanted '{'"),
+        ("[]", "{}", "ins.json: '[' came at the start, expected '{'"),
         ('{"B1": 3}', "{}", "ins.json: record 1 is a int"),
-        ('{"B1": {"attributes": 3}}', "{}", "record 1 has 'attributes' = 3, wanted a list of texts"),
+        ('{"B1": {"attributes": 3}}', "{}", "record 1 has 'attributes' = 3, expected a list of texts"),
         ('{"B1": {"instruction": "x"}}', "{}", "without 'instruction_attributes'"),
-        ("{}", '{"B1": {}}', "human.json: record 1 is a dict, wanted a list of instructions"),
+        ("{}", '{"B1": {}}', "human.json: record 1 is a dict, expected a list of instructions"),
         ("{}", '{"B1": [{"instruction_attributes": []}]}', "human.json: record 1 has no 'instruction'"),
-        ("{}", '{"B1" []}', "human.json: '[' came after record 1, wanted ':'"),
+        ("{}", '{"B1" []}', "human.json: '[' came after record 1, expected ':'"),
     ],
 )
 def test_malformed_instructions(tmp_path, instructions, human, said):
@@ -113,13 +113,13 @@ def test_malformed_instructions(tmp_path, instructions, human, said):
 
 def test_a_file_that_is_not_utf8_and_files_that_are_missing(tmp_path):
     (tmp_path / "items_shuffle.json").write_bytes(b'[{"asin": "\xff"}]')
-    with pytest.raises(FileNotFoundError, match="0 files items_ins_v2\\*.json, wanted one"):
+    with pytest.raises(FileNotFoundError, match="0 files items_ins_v2\\*.json, expected one"):
         files_in(tmp_path)
     files = Files(tmp_path / "items_shuffle.json", tmp_path / "items_ins_v2.json")
     with pytest.raises(ValueError, match="is not UTF-8"):
         read_products(files)
     (tmp_path / "items_shuffle.json").write_text(json.dumps([GOOD]))
-    with pytest.raises(FileNotFoundError, match="no file .*items_ins_v2.json, wanted attributes by asin; give"):
+    with pytest.raises(FileNotFoundError, match="no file .*items_ins_v2.json, expected attributes by asin; give"):
         read_products(files)
 
 

@@ -60,6 +60,6 @@ def by_anchor(
     return found
 
 
-def discounted(last: float, steps: int, gamma: float) -> np.ndarray:
+def discounted_returns(last: float, steps: int, gamma: float) -> np.ndarray:
     """Of every step the return from it on, where only the last of the `steps` earns anything."""
     return last * gamma ** np.arange(steps - 1, -1, -1.0)

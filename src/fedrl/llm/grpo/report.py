@@ -1,4 +1,4 @@
-"""What a GRPO learner reports: of the episodes it played, and of the decisions it learnt from."""
+"""Metrics of a GRPO learner: of the episodes it played, and of the decisions it learnt from."""
 
 import math
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ import numpy as np
 from fedrl.llm.episodes import Episode
 from fedrl.llm.grpo.loss import Terms
 
-PLAYED = ("reward", "success", "valid_share", "answer_length", "episode_length")
-LEARNT = ("policy_loss", "kl", "clip_share", "entropy")
+EPISODE_METRICS = ("reward", "success", "valid_share", "answer_length", "episode_length")
+DECISION_METRICS = ("policy_loss", "kl", "clip_share", "entropy")
 
 
-def of_episodes(episodes: Sequence[Episode], rewards: Sequence[float]) -> dict[str, float]:
+def episode_metrics(episodes: Sequence[Episode], rewards: Sequence[float]) -> dict[str, float]:
     """Means over episodes: reward (as GRPO counts it), success, episode_length in turns; over turns: valid_share, the share
     of well-formed actions, and answer_length, the decisions in an answer.
 
-    Where agents speak freely every token is a decision; where they choose among commands, only those that were not forced.
+    In a free answer every token is a decision; among commands, only tokens with an alternative are.
     """
     turns = [turn for episode in episodes for turn in episode.turns]
     return {
@@ -28,19 +28,19 @@ def of_episodes(episodes: Sequence[Episode], rewards: Sequence[float]) -> dict[s
     }
 
 
-def numbers(terms: Terms) -> tuple[float, ...]:
-    """What `of_decisions` reports of one part of a minibatch."""
+def loss_terms(terms: Terms) -> tuple[float, ...]:
+    """The values that `decision_metrics` averages, for one part of a minibatch."""
     return tuple(float(term.detach()) for term in (-terms.gain, terms.kl, terms.clipped, terms.entropy))
 
 
-def of_decisions(parts: Sequence[tuple[int, tuple[float, ...]]], *, reference: bool) -> dict[str, float]:
-    """Means over all decisions learnt from, in every pass once, each before the step it took part in.
+def decision_metrics(parts: Sequence[tuple[int, tuple[float, ...]]], *, reference: bool) -> dict[str, float]:
+    """Means over all decisions of every pass, each before the gradient step it took part in.
 
-    `parts` are pairs: of how many decisions, and the means over them (`numbers`). NaN, that is not reported, where nothing
-    was learnt from; so is `kl` without a reference.
+    `parts` are pairs: a number of decisions, and the means over them (`loss_terms`). All are NaN, which is not logged, if
+    there are no decisions; so is `kl` without a reference.
     """
     if not parts:
-        return dict.fromkeys(LEARNT, math.nan)
+        return dict.fromkeys(DECISION_METRICS, math.nan)
     means = np.average([values for _, values in parts], axis=0, weights=[count for count, _ in parts])
-    found = dict(zip(LEARNT, means.tolist(), strict=True))
-    return found if reference else found | {"kl": math.nan}
+    metrics = dict(zip(DECISION_METRICS, means.tolist(), strict=True))
+    return metrics if reference else metrics | {"kl": math.nan}

@@ -10,13 +10,13 @@ import torch
 
 from fedrl.arguments import above, at_least, at_most, checked_class
 from fedrl.llm.episodes import Episode
-from fedrl.llm.grpo.advantages import by_anchor, discounted, group_relative
+from fedrl.llm.grpo.advantages import by_anchor, discounted_returns, group_relative
 from fedrl.llm.grpo.loss import grpo_loss
-from fedrl.llm.grpo.report import numbers, of_decisions
+from fedrl.llm.grpo.report import decision_metrics, loss_terms
 from fedrl.llm.likelihood import Sample, likelihood
-from fedrl.llm.models.frozen_prefix import Below
-from fedrl.llm.models.model import Model, Theta, as_it_came
-from fedrl.llm.optimization import Optimiser, descend, minibatches
+from fedrl.llm.models.frozen_prefix import FrozenPrefix
+from fedrl.llm.models.model import Model, Theta, reference_parameters
+from fedrl.llm.optimization import Optimizer, descend, minibatches
 from fedrl.llm.packing import batches
 
 
@@ -52,11 +52,11 @@ class Grpo:
         at_most(1, gamma=self.gamma)
 
 
-class Learnt(NamedTuple):
+class UpdateResult(NamedTuple):
     theta: Theta
     state: Any  # of the optimiser
     loss: float
-    report: dict[str, float]  # means over what was learnt from (`of_decisions`)
+    report: dict[str, float]  # means over what was learnt from (`decision_metrics`)
 
 
 def reward_of(episode: Episode, settings: Grpo) -> float:
@@ -71,10 +71,10 @@ def advantages(episodes: Sequence[Episode], groups: Sequence[int], settings: Grp
     found = group_relative(scores, groups, by_step=settings.by_step, scaled=settings.scaled)
     if settings.step_weight:
         returns = [
-            discounted(reward, len(row), settings.gamma) - np.array(row)
+            discounted_returns(reward, len(row), settings.gamma) - np.array(row)
             for reward, row in zip(earned, penalties, strict=True)
         ]
-        anchors = [[turn.seen for turn in episode.turns] for episode in episodes]
+        anchors = [[turn.observation for turn in episode.turns] for episode in episodes]
         steps = by_anchor(returns, anchors, groups, scaled=settings.scaled)
         found = [a + settings.step_weight * b for a, b in zip(found, steps, strict=True)]
     return found
@@ -88,10 +88,10 @@ def improve(
     episodes: Sequence[Episode],
     groups: Sequence[int],
     settings: Grpo,
-    optimizer: Optimiser,
+    optimizer: Optimizer,
     shuffle: np.random.Generator,
     temperature: float = 1.0,
-) -> Learnt:
+) -> UpdateResult:
     """Passes over the episodes whose steps have an advantage, minibatch by minibatch. `first` is the reference's theta.
 
     Episodes of a group are in one minibatch, but where it is full: what they have in common is read once.
@@ -105,7 +105,7 @@ def improve(
         if sample.decisions
     ]
     if not useful:
-        return Learnt(theta, state, 0.0, of_decisions([], reference=False))
+        return UpdateResult(theta, state, 0.0, decision_metrics([], reference=False))
     references: dict[int, torch.Tensor] = {}
     losses, told = [], []
     for rows in minibatches([group for _, _, group in useful], settings.epochs, settings.minibatch, shuffle):
@@ -114,10 +114,12 @@ def improve(
 
         def loss(part: list[int], weight: float = weight) -> torch.Tensor:
             """Of a part of the minibatch: its share of the mean over all decisions."""
-            samples, below = [useful[i][0] for i in part], Below(model)
+            samples, prefix = [useful[i][0] for i in part], FrozenPrefix(model)
             if settings.beta and not references.keys() >= set(part):
-                references.update(zip(part, _references(model, samples, first, temperature, below), strict=True))
-            now = likelihood(model, samples, temperature, below=below)
+                references.update(
+                    zip(part, _reference_log_probs(model, samples, first, temperature, prefix), strict=True)
+                )
+            now = likelihood(model, samples, temperature, prefix=prefix)
             device = now.log_prob.device
             found = grpo_loss(
                 now.log_prob,
@@ -130,12 +132,12 @@ def improve(
                 beta=settings.beta,
                 entropy_bonus=settings.entropy_bonus,
             )
-            told.append((len(now.log_prob), numbers(found)))
+            told.append((len(now.log_prob), loss_terms(found)))
             return weight * len(now.log_prob) * found.loss
 
         theta, state, value = descend(model, theta, state, optimizer, *(partial(loss, part) for part in parts))
         losses.append(value)
-    return Learnt(theta, state, float(np.mean(losses)), of_decisions(told, reference=settings.beta > 0))
+    return UpdateResult(theta, state, float(np.mean(losses)), decision_metrics(told, reference=settings.beta > 0))
 
 
 def _tensor(values: Any, device: torch.device) -> torch.Tensor:
@@ -143,10 +145,11 @@ def _tensor(values: Any, device: torch.device) -> torch.Tensor:
 
 
 @torch.no_grad()
-def _references(
-    model: Model, samples: Sequence[Sample], first: Theta | None, temperature: float, below: Below
+def _reference_log_probs(
+    model: Model, samples: Sequence[Sample], first: Theta | None, temperature: float, prefix: FrozenPrefix
 ) -> Sequence[torch.Tensor]:
-    """Of each sample, what the model as it came gives its decisions."""
-    with as_it_came(model, first):
-        log_prob = likelihood(model, samples, temperature, below=below).log_prob
-    return log_prob.split([len(sample.decisions) for sample in samples])
+    """Log-probabilities of each sample's decisions under the reference model."""
+    with reference_parameters(model, first):
+        log_prob = likelihood(model, samples, temperature, prefix=prefix).log_prob
+    parts: Sequence[torch.Tensor] = log_prob.split([len(sample.decisions) for sample in samples])
+    return parts

@@ -1,1 +1,1 @@
-"""Household tasks in text, the ALFWorld half of FedAgentGym (paper 002 §3): games, two players of them, an environment."""
+"""Household tasks in text, the ALFWorld half of FedAgentGym (fedagent §3): games, two players of them, an environment."""

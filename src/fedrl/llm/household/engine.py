@@ -1,6 +1,6 @@
 """ALFWorld's own engine in this process: TextWorld's planner-backed environment and ALFWorld's names for things.
 
-The packages `alfworld` and `textworld` are imported here and nowhere else, when an engine or a file is first wanted.
+The packages `alfworld` and `textworld` are imported here and nowhere else, when an engine or a file is first needed.
 """
 
 import importlib
@@ -20,7 +20,7 @@ from fedrl.llm.household.tasks import TASKS
 
 
 class Engine:
-    """`load(game)`, then as a twin: `reset()` and `step(command)` return text; `admissible` and `won` are of the state."""
+    """`load(game)`, then as the simulator: `reset()` and `step(command)` return text; `admissible` and `won` are as now."""
 
     def __init__(self) -> None:
         textworld = _module("textworld")
@@ -44,10 +44,10 @@ class Engine:
     def _read(self, state: Any) -> str:
         self.admissible: list[str] = state["admissible_commands"]
         self.won = bool(state["won"])
-        return state["feedback"]
+        return str(state["feedback"])
 
 
-def data(game: Game) -> dict:
+def data(game: Game) -> dict[str, Any]:
     """The five entries of a game.tw-pddl; of a generated game with the domain and grammar of the installed package."""
     if game.scene is None:
         return contents(game)
@@ -95,8 +95,8 @@ def _module(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as missing:
         raise ImportError(
-            f"ALFWorld's engine and files want the packages alfworld and textworld[pddl] ({missing}); "
-            'install them, or play with player="twin"'
+            f"ALFWorld's engine and files need the packages alfworld and textworld[pddl] ({missing}); "
+            'install them, or play with player="simulator"'
         ) from missing
 
 

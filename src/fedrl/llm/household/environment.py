@@ -15,7 +15,7 @@ LONGEST_OBSERVATION, LONGEST_COMMAND = 8192, 256
 
 
 class Player(Protocol):
-    """What a twin and ALFWorld's engine have in common."""
+    """What the simulator and ALFWorld's engine have in common."""
 
     won: bool
 
@@ -28,24 +28,24 @@ class Player(Protocol):
 
 
 class HouseholdEnv(gymnasium.Env[str, str]):
-    """One game at a time. Winning pays 1 and ends it, `step_limit` steps cut it; a command not admitted does nothing.
+    """One game at a time. Winning pays 1 and ends it, `step_limit` steps truncate it; an inadmissible command does nothing.
 
     "help" is answered, at length, but as in the paper's release it is not among the commands that are offered.
 
-    `reset(options={"task": i})` opens game i, else one is drawn. `player` is "twin" or "alfworld".
+    `reset(options={"task": i})` opens game i, else one is drawn. `player` is "simulator" or "alfworld".
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
 
-    def __init__(self, games: Sequence[Game], player: str = "twin", step_limit: int = 50) -> None:
+    def __init__(self, games: Sequence[Game], player: str = "simulator", step_limit: int = 50) -> None:
         if not games:
-            raise ValueError("HouseholdEnv wants at least one game; see fedrl.llm.household.games")
+            raise ValueError("HouseholdEnv needs at least one game; see fedrl.llm.household.games")
         if step_limit < 1:
-            raise ValueError(f"step_limit wants at least 1, got {step_limit}; ALFWorld's is 50")
-        if player not in ("twin", "alfworld"):
-            raise ValueError(f'player is "twin" or "alfworld", got {player!r}')
+            raise ValueError(f"step_limit must be at least 1, got {step_limit}; ALFWorld's is 50")
+        if player not in ("simulator", "alfworld"):
+            raise ValueError(f'player is "simulator" or "alfworld", got {player!r}')
         self.games, self.step_limit = games, step_limit
-        self._load: Callable[[Game], Player] = simulator.load if player == "twin" else Engine().load
+        self._load: Callable[[Game], Player] = simulator.load if player == "simulator" else Engine().load
         self._player: Player | None = None
         self._task, self._steps, self._over = -1, 0, True
         self.observation_space = Text(LONGEST_OBSERVATION, min_length=0, charset=string.printable)
@@ -57,7 +57,7 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         if task is None:
             task = int(self.np_random.integers(len(self.games)))
         if not 0 <= task < len(self.games):
-            raise ValueError(f"options['task'] wants a game from 0 to {len(self.games) - 1}, got {task}")
+            raise ValueError(f"options['task'] must be a game from 0 to {len(self.games) - 1}, got {task}")
         if self._player is None or task != self._task:
             self._player, self._task = self._load(self.games[task]), task
         text = self._player.reset()
@@ -70,9 +70,9 @@ class HouseholdEnv(gymnasium.Env[str, str]):
         text = self._player.step(action)
         self._steps += 1
         won = self._player.won
-        cut = not won and self._steps >= self.step_limit
-        self._over = won or cut
-        return text, float(won), won, cut, self._info(self._player)
+        truncated = not won and self._steps >= self.step_limit
+        self._over = won or truncated
+        return text, float(won), won, truncated, self._info(self._player)
 
     def _info(self, player: Player) -> dict[str, Any]:
         game = self.games[self._task]

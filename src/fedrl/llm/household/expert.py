@@ -4,29 +4,29 @@ from collections.abc import Iterator
 
 from fedrl.llm.household import pddl
 from fedrl.llm.household.facts import names, pairs
-from fedrl.llm.household.game import Game, problem, spelling
-from fedrl.llm.household.prompt_template import PromptTemplate
+from fedrl.llm.household.game import Game, phrasing_of, problem
+from fedrl.llm.household.phrasing import Phrasing
 from fedrl.llm.household.simulator import Simulator
 from fedrl.llm.household.tasks import TASKS, Task
 
 
 def expert(game: Game) -> list[str]:
     """Commands that win this game from its start, whatever file it comes from."""
-    stated, wording = problem(game), spelling(game)
-    plan = _Walk(stated, wording).plan(TASKS[game.task_type])
-    twin = Simulator(stated, game.sentence, wording)
+    stated, phrasing = problem(game), phrasing_of(game)
+    plan = _Walk(stated, phrasing).plan(TASKS[game.task_type])
+    player = Simulator(stated, game.sentence, phrasing)
     for command in plan:
-        twin.step(command)
-    if not twin.won:
-        raise ValueError(f"the expert has no plan for {game.name} ({game.sentence}); leave the game out")
+        player.step(command)
+    if not player.won:
+        raise ValueError(f"the expert has no plan for {game.name} ({game.sentence}); exclude this game")
     return plan
 
 
 class _Walk:
     """A way through the room, written down as it is walked."""
 
-    def __init__(self, stated: pddl.Problem, wording: PromptTemplate) -> None:
-        self.facts, self.goal, self.put = stated.facts, stated.goal, wording.put
+    def __init__(self, stated: pddl.Problem, phrasing: Phrasing) -> None:
+        self.facts, self.goal, self.put = stated.facts, stated.goal, phrasing.put
         self.names = names(stated.facts)
         self.where = dict(self.pairs("receptacleatlocation"))
         self.spot = dict(self.pairs("atlocation")).popitem()[1]
@@ -44,7 +44,7 @@ class _Walk:
         return self.commands
 
     def look(self, thing: str, lamp: str) -> None:
-        self.take(*self.found(thing)[0])
+        self.take(*self.takeable(thing)[0])
         light, stand = next(
             (light, stand)
             for light, stand in sorted(self.pairs("inreceptacle"))
@@ -54,14 +54,14 @@ class _Walk:
         self.commands.append(f"use {self.names[light]}")
 
     def place(self, thing: str, place: str, task: Task) -> None:
-        """Carry as many as the task wants to one receptacle: the one that already has most of them."""
-        found = [(one, home) for one, home in self.found(thing) if not task.able or (task.able, one) in self.facts]
+        """Carry as many as the task needs to one receptacle: the one that already has most of them."""
+        matches = [(one, home) for one, home in self.takeable(thing) if not task.able or (task.able, one) in self.facts]
         target = max(
             sorted(r for r, kind in self.pairs("receptacletype") if kind == place and r in self.where),
-            key=lambda r: (sum(home == r for _, home in found), ("openable", r) not in self.facts),
+            key=lambda r: (sum(home == r for _, home in matches), ("openable", r) not in self.facts),
         )
-        there = 0 if task.able else sum(home == target for _, home in found)
-        elsewhere = [(one, home) for one, home in found if task.able or home != target]
+        there = 0 if task.able else sum(home == target for _, home in matches)
+        elsewhere = [(one, home) for one, home in matches if task.able or home != target]
         for one, home in elsewhere[: task.things - there]:
             self.take(one, home)
             if task.able:
@@ -75,7 +75,7 @@ class _Walk:
             self.reach(target)
             self.commands.append(self.put.format(o=self.names[one], r=self.names[target]))
 
-    def found(self, thing: str) -> list[tuple[str, str]]:
+    def takeable(self, thing: str) -> list[tuple[str, str]]:
         """Those that can be taken and where they are, what lies open first."""
         loose = [
             (one, home)

@@ -32,20 +32,20 @@ def names(facts: Iterable[Fact]) -> dict[str, str]:
     known = sorted({term for fact in facts for term in fact[1:]})
     stems = {entity: entity.split("_bar_")[0] + "basin" * ("basin" in entity) for entity in known if "_bar_" in entity}
     left = Counter(stems.values())
-    told = {entity: f"{entity} " for entity in known}
+    examine_sentence = {entity: f"{entity} " for entity in known}
     for entity, stem in stems.items():
-        told[entity] = f"{stem} {left[stem]}"
+        examine_sentence[entity] = f"{stem} {left[stem]}"
         left[stem] -= 1
-    return told
+    return examine_sentence
 
 
-def listed(items: Iterable[str]) -> str:
+def comma_list(items: Iterable[str]) -> str:
     items = list(items)
     if len(items) < 2:
         return items[0] if items else "nothing"
     return f"{', '.join(items[:-1])}, and {items[-1]}"
 
 
-def told(thing: str, facts: Collection[Fact]) -> str:
+def examine_sentence(thing: str, facts: Collection[Fact]) -> str:
     """The sentence about an object in the hand, with a gap for its name."""
     return next(text for needed, text in EXAMINED if all((state, thing) in facts for state in needed))

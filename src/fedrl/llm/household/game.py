@@ -3,10 +3,10 @@
 import json
 from collections import Counter
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedrl.llm.household import pddl
-from fedrl.llm.household.prompt_template import NEW, PromptTemplate, wording
+from fedrl.llm.household.phrasing import NEW, Phrasing, read_phrasing
 from fedrl.llm.household.rooms import CAN_BE, LAMPS, OPENABLE, fits
 from fedrl.llm.household.tasks import TASKS
 
@@ -40,26 +40,27 @@ class Game(NamedTuple):
     path: str = ""  # of a user's game.tw-pddl
 
 
-def contents(game: Game) -> dict:
+def contents(game: Game) -> dict[str, Any]:
     """What a user's game.tw-pddl holds: `pddl_domain`, `grammar`, `pddl_problem`, `solvable`, `walkthrough`."""
     with Path(game.path).open(encoding="utf-8") as file:
-        return json.load(file)
+        content: dict[str, Any] = json.load(file)
+    return content
 
 
 def problem(game: Game) -> pddl.Problem:
     if game.scene is None:
         return pddl.problem(contents(game)["pddl_problem"])
-    return _stated(game.scene, TASKS[game.task_type].goal)
+    return _problem_of(game.scene, TASKS[game.task_type].goal)
 
 
-def spelling(game: Game) -> PromptTemplate:
+def phrasing_of(game: Game) -> Phrasing:
     if game.scene is not None:
         return NEW
     data = contents(game)
-    return wording(data["grammar"], data["pddl_domain"])
+    return read_phrasing(data["grammar"], data["pddl_domain"])
 
 
-def _stated(scene: Scene, goal: str) -> pddl.Problem:
+def _problem_of(scene: Scene, goal: str) -> pddl.Problem:
     """One location for each receptacle and one in the middle of the room, where the agent starts."""
     receptacles = _identifiers(scene.receptacles)
     objects = _identifiers([thing for thing, _ in scene.objects])

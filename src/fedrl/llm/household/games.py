@@ -4,10 +4,11 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fedrl.llm.household import generate
 from fedrl.llm.household.game import Game
-from fedrl.llm.household.prompt_template import sentence
+from fedrl.llm.household.phrasing import sentence
 from fedrl.llm.household.tasks import BY_ALFRED, TASKS
 
 KEYS = ("pddl_domain", "grammar", "pddl_problem")
@@ -18,7 +19,7 @@ def generated(
 ) -> list[Game]:
     """The first `count` games of a split: train, valid_seen (the same rooms) or valid_unseen (rooms never trained in)."""
     if count < 1:
-        raise ValueError(f"count wants at least one game, got {count}")
+        raise ValueError(f"count must be at least one game, got {count}")
     return [generate.game(split, index, seed, types, size) for index in range(count)]
 
 
@@ -56,7 +57,7 @@ def _folder(path: str | Path | None, split: str) -> Path:
         raise ValueError(f"a split is one of {', '.join(generate.SPLITS)}, got {split!r}")
     path = path or os.environ.get("ALFWORLD_DATA")
     if not path:
-        raise ValueError("from_folder wants ALFWorld's data folder; give its path or set $ALFWORLD_DATA")
+        raise ValueError("from_folder needs ALFWorld's data folder; give its path or set $ALFWORLD_DATA")
     root = Path(path).expanduser()
     if (root / "json_2.1.1").is_dir():
         folder = root / "json_2.1.1" / split
@@ -67,7 +68,7 @@ def _folder(path: str | Path | None, split: str) -> Path:
     return folder
 
 
-def _sentence(data: dict, file: Path) -> str:
+def _sentence(data: dict[str, Any], file: Path) -> str:
     missing = [key for key in KEYS if key not in data]
     if missing:
         raise ValueError(

@@ -45,7 +45,7 @@ def _scene(task: Task, split: str, size: Size, rng: np.random.Generator) -> Scen
     furniture = receptacles(room, plan)
     thing, place = _goal(task, room, furniture, rng)
     needed = ((place,), (task.tool,), LAMP_STANDS if ROOMS[room].lamp else (), _homes(thing, furniture) - {place})
-    furniture = _kept(furniture, needed, size.receptacles, rng)
+    furniture = _furnish(furniture, needed, size.receptacles, rng)
     objects = [(thing, i) for i in _spots(thing, furniture, rng, task.things + int(rng.integers(2)), barred=place)]
     if ROOMS[room].lamp:
         stands = [i for i, receptacle in enumerate(furniture) if receptacle in LAMP_STANDS]
@@ -75,7 +75,7 @@ def _homes(thing: str, furniture: tuple[str, ...]) -> set[str]:
     return {receptacle for receptacle in furniture if fits(receptacle, thing)}
 
 
-def _kept(
+def _furnish(
     furniture: tuple[str, ...], needed: Iterable[Container[str]], most: int, rng: np.random.Generator
 ) -> tuple[str, ...]:
     """At most `most` receptacles, but one of each group of classes that are needed in any case."""

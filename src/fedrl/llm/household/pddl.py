@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 Formula = Any  # an atom ("inreceptacle", "?o", "?r"); or "and", "or", "not", "=", "exists", "forall" and their operands
 Fact = tuple[str, ...]
-WHERE = {"atlocation", "holds", "holdsany", "inreceptacle", "objectatlocation"}
-HOW = {"isclean", "iscool", "ishot", "ison", "issliced", "istoggled", "opened"}
-DYNAMIC = WHERE | HOW  # what actions change; everything else stays as the problem has it
+PLACE = {"atlocation", "holds", "holdsany", "inreceptacle", "objectatlocation"}
+STATE = {"isclean", "iscool", "ishot", "ison", "issliced", "istoggled", "opened"}
+DYNAMIC = PLACE | STATE  # what actions change; everything else stays as the problem has it
 
 
 class Problem(NamedTuple):
@@ -17,9 +17,9 @@ class Problem(NamedTuple):
     goal: Formula
 
 
-def read(text: str) -> list:
+def read(text: str) -> list[Any]:
     """Nested lists of the lower-case tokens of one parenthesised expression; comments are dropped."""
-    stack: list[list] = [[]]
+    stack: list[list[Any]] = [[]]
     for token in re.findall(r"[()]|[^\s()]+", re.sub(r";.*", "", text).lower()):
         if token == "(":
             stack.append([])
@@ -31,8 +31,9 @@ def read(text: str) -> list:
         else:
             raise ValueError("PDDL text has a closing parenthesis too many; take the file from its source again")
     if len(stack) != 1 or len(stack[0]) != 1:
-        raise ValueError("PDDL text wants one whole parenthesised expression; take the file from its source again")
-    return stack[0][0]
+        raise ValueError("PDDL text must be one whole parenthesised expression; take the file from its source again")
+    expression: list[Any] = stack[0][0]
+    return expression
 
 
 def problem(text: str) -> Problem:
@@ -45,7 +46,7 @@ def problem(text: str) -> Problem:
     return Problem(dict(_typed(parts[":objects"])), facts, formula(parts[":goal"][0]))
 
 
-def formula(tree: list) -> Formula:
+def formula(tree: list[Any]) -> Formula:
     """The formula of nested lists, e.g. of `read("(exists (?o - object) (holds agent1 ?o))")`."""
     match tree:
         case ["and" | "or" | "not" as word, *parts]:
@@ -71,13 +72,13 @@ def ground(goal: Formula, problem: Problem, binding: dict[str, str] | None = Non
     binding = binding or {}
     match goal:
         case ("and" | "or" as word, *parts):
-            return _joined(word, (ground(part, problem, binding) for part in parts))
+            return _connect(word, (ground(part, problem, binding) for part in parts))
         case ("not", part):
             inner = ground(part, problem, binding)
             return (not inner) if isinstance(inner, bool) else ("not", inner)
         case ("exists" | "forall" as word, variables, body):
             outer = {name: entity for name, entity in binding.items() if name not in dict(variables)}
-            return _joined("or" if word == "exists" else "and", _instances(variables, body, problem, outer))
+            return _connect("or" if word == "exists" else "and", _instances(variables, body, problem, outer))
     atom = tuple(binding.get(term, term) for term in goal)
     if any(term.startswith("?") for term in atom):
         return atom
@@ -97,7 +98,9 @@ def holds(goal: Formula, facts: set[Fact]) -> bool:
     return not holds(goal[1], facts) if goal[0] == "not" else goal in facts
 
 
-def _instances(variables: tuple, body: Formula, problem: Problem, binding: dict[str, str]) -> Iterator[Formula]:
+def _instances(
+    variables: tuple[tuple[str, str], ...], body: Formula, problem: Problem, binding: dict[str, str]
+) -> Iterator[Formula]:
     """The body for every value of the variables, bound one after another; what the static facts decide is not split."""
     partial = ground(body, problem, binding)
     if isinstance(partial, bool) or not variables:
@@ -109,7 +112,7 @@ def _instances(variables: tuple, body: Formula, problem: Problem, binding: dict[
             yield from _instances(tuple(rest), body, problem, {**binding, variable: entity})
 
 
-def _joined(word: str, parts: Iterator[Formula]) -> Formula:
+def _connect(word: str, parts: Iterator[Formula]) -> Formula:
     absorbing, kept = word == "or", []
     for part in parts:
         if part is absorbing:

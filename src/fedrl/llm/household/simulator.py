@@ -8,24 +8,30 @@ the order of identifiers, of which the first has the highest number.
 from collections.abc import Callable
 
 from fedrl.llm.household import pddl
-from fedrl.llm.household.facts import listed, names, pairs, told
-from fedrl.llm.household.game import Game, problem, spelling
-from fedrl.llm.household.prompt_template import HELP, NEW, PromptTemplate
+from fedrl.llm.household.facts import comma_list, examine_sentence, names, pairs
+from fedrl.llm.household.game import Game, phrasing_of, problem
+from fedrl.llm.household.phrasing import HELP, NEW, Phrasing
 
 TOOLS = {
     "clean": ("cleanable", "sinkbasintype"),
     "heat": ("heatable", "microwavetype"),
     "cool": ("coolable", "fridgetype"),
 }
-MADE = {"clean": ("isclean", ""), "heat": ("ishot", "iscool"), "cool": ("iscool", "ishot")}  # what becomes true, untrue
+CHANGES = {
+    "clean": ("isclean", ""),
+    "heat": ("ishot", "iscool"),
+    "cool": ("iscool", "ishot"),
+}  # what becomes true, untrue
 KNIVES = ("knifetype", "butterknifetype")
+
+Command = tuple[Callable[..., str], tuple[str, ...]]  # a function and its arguments
 
 
 class Simulator:
     """`reset()` and `step(command)` return text; `admissible` and `won` are of the state reached."""
 
-    def __init__(self, problem: pddl.Problem, sentence: str, wording: PromptTemplate = NEW) -> None:
-        self._start, self._sentence, self._wording = problem.facts, sentence, wording
+    def __init__(self, problem: pddl.Problem, sentence: str, phrasing: Phrasing = NEW) -> None:
+        self._start, self._sentence, self._phrasing = problem.facts, sentence, phrasing
         self._goal = pddl.ground(problem.goal, problem)
         self._names = names(problem.facts)
         self._where = dict(pair for pair in pairs(problem.facts, "receptacleatlocation"))
@@ -70,9 +76,9 @@ class Simulator:
 
     def _update(self) -> None:
         self.won = pddl.holds(self._goal, self._facts)
-        commands: dict[str, tuple[Callable[..., str], tuple]] = dict(self._ways[self._spot])
+        commands: dict[str, Command] = dict(self._ways[self._spot])
         commands["look"], commands["inventory"] = (self._look, ()), (self._inventory, ())
-        if self._wording.help:
+        if self._phrasing.help:
             commands["help"] = (HELP.format, ())
         for receptacle in self._beside[self._spot]:
             self._at_receptacle(commands, receptacle)
@@ -82,7 +88,7 @@ class Simulator:
                 self._with_knife(commands, thing)
         self._commands = commands
 
-    def _at_receptacle(self, commands: dict, receptacle: str) -> None:
+    def _at_receptacle(self, commands: dict[str, Command], receptacle: str) -> None:
         facts, names, name = self._facts, self._names, self._names[receptacle]
         commands[f"examine {name}"] = (self._view, (receptacle,))
         openable, opened = ("openable", receptacle) in facts, ("opened", receptacle) in facts
@@ -98,13 +104,13 @@ class Simulator:
                 commands[f"use {names[thing]}"] = (self._use, (thing,))
         for thing in self._held:
             if (opened or not openable) and receptacle in self._homes.get(thing, ()):
-                command = self._wording.put.format(o=names[thing], r=name)
+                command = self._phrasing.put.format(o=names[thing], r=name)
                 commands[command] = (self._put, (thing, receptacle))
             for verb, (able, kind) in TOOLS.items():
                 if (able, thing) in facts and self._kind.get(receptacle) == kind:
                     commands[f"{verb} {names[thing]} with {name}"] = (self._make, (verb, thing, receptacle))
 
-    def _with_knife(self, commands: dict, knife: str) -> None:
+    def _with_knife(self, commands: dict[str, Command], knife: str) -> None:
         for thing, spot in pairs(self._facts, "objectatlocation"):
             if spot == self._spot and ("sliceable", thing) in self._facts:
                 command = f"slice {self._names[thing]} with {self._names[knife]}"
@@ -113,7 +119,7 @@ class Simulator:
     def _go(self, receptacle: str) -> str:
         self._change(("atlocation", self._agent, self._where[receptacle]), ("atlocation", self._agent, self._spot))
         self._spot = self._where[receptacle]
-        place = self._names[self._spot if self._wording.numbered_places else receptacle]
+        place = self._names[self._spot if self._phrasing.numbered_places else receptacle]
         return f"You arrive at {place}. {self._view(receptacle)}"
 
     def _open(self, receptacle: str) -> str:
@@ -138,11 +144,11 @@ class Simulator:
         self._inside[receptacle].add(thing)
         self._taken.discard((thing, receptacle))
         self._held = []
-        return self._wording.putting.format(o=self._names[thing], r=self._names[receptacle])
+        return self._phrasing.putting.format(o=self._names[thing], r=self._names[receptacle])
 
     def _make(self, verb: str, thing: str, receptacle: str) -> str:
-        made, unmade = MADE[verb]
-        self._change((made, thing), (unmade, thing))
+        becomes, ceases = CHANGES[verb]
+        self._change((becomes, thing), (ceases, thing))
         return f"You {verb} the {self._names[thing]} using the {self._names[receptacle]}."
 
     def _use(self, thing: str) -> str:
@@ -155,7 +161,7 @@ class Simulator:
         return f"You sliced the {self._names[thing]} with the {self._names[knife]}."
 
     def _view(self, receptacle: str) -> str:
-        name, seen = self._names[receptacle], listed(self._a(thing) for thing in sorted(self._inside[receptacle]))
+        name, seen = self._names[receptacle], comma_list(self._a(thing) for thing in sorted(self._inside[receptacle]))
         if ("openable", receptacle) not in self._facts:
             return f"On the {name}, you see {seen}."
         if ("opened", receptacle) in self._facts:
@@ -166,12 +172,14 @@ class Simulator:
         name = self._names[thing]
         if ("isreceptacleobject", thing) in self._facts:
             inside = sorted(inner for inner, outer in pairs(self._facts, "inreceptacleobject") if outer == thing)
-            return f"This is a normal {name}. In it, you see {listed(map(self._a, inside))}."
-        return told(thing, self._facts).format(name)
+            return f"This is a normal {name}. In it, you see {comma_list(map(self._a, inside))}."
+        return examine_sentence(thing, self._facts).format(name)
 
     def _inventory(self) -> str:
         return (
-            f"You are carrying: {listed(map(self._a, self._held))}." if self._held else "You are not carrying anything."
+            f"You are carrying: {comma_list(map(self._a, self._held))}."
+            if self._held
+            else "You are not carrying anything."
         )
 
     def _look(self) -> str:
@@ -180,10 +188,12 @@ class Simulator:
             return self._middle([])
         here = sorted(thing for thing, spot in pairs(self._facts, "objectatlocation") if spot == self._spot)
         floor = [self._a(thing) for thing in here for receptacle in beside if (thing, receptacle) in self._taken]
-        return f"You are facing the {listed(self._names[r] for r in beside)}. Next to it, you see {listed(floor)}."
+        return (
+            f"You are facing the {comma_list(self._names[r] for r in beside)}. Next to it, you see {comma_list(floor)}."
+        )
 
     def _middle(self, seen: list[str]) -> str:
-        return f"You are in the middle of a room. Looking quickly around you, you see {listed(map(self._a, seen))}."
+        return f"You are in the middle of a room. Looking quickly around you, you see {comma_list(map(self._a, seen))}."
 
     def _a(self, entity: str) -> str:
         return f"a {self._names[entity]}"
@@ -194,5 +204,5 @@ class Simulator:
 
 
 def load(game: Game) -> Simulator:
-    """A twin that plays this game; an error if the game is a file with rules it does not know."""
-    return Simulator(problem(game), game.sentence, spelling(game))
+    """The simulator of this game; an error if the game is a file with rules it does not know."""
+    return Simulator(problem(game), game.sentence, phrasing_of(game))

@@ -1,4 +1,4 @@
-"""The six task types of ALFWorld (paper 002 §3.1): where they are set, how they are told, when they are done."""
+"""The six task types of ALFWorld (fedagent §3.1): where they are set, how they are told, when they are done."""
 
 from typing import NamedTuple
 

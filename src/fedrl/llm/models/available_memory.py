@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 
 
-class Room(NamedTuple):
+class AvailableMemory(NamedTuple):
     """Bytes; None: unknown, or of the device, none of its own."""
 
     host: int | None
@@ -28,11 +28,11 @@ V1 = _Files("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_by
 V2 = _Files("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file")
 
 
-def room(device: str) -> Room:
-    return Room(free(), torch.cuda.mem_get_info()[0] if device == "cuda" else None)
+def available_memory(device: str) -> AvailableMemory:
+    return AvailableMemory(host_memory(), torch.cuda.mem_get_info()[0] if device == "cuda" else None)
 
 
-def free(root: Path = Path("/")) -> int | None:
+def host_memory(root: Path = Path("/")) -> int | None:
     """Of the machine's memory, what this process may still take; None where the system does not say."""
     known = [*_machine(root), *_groups(root)]
     return max(0, min(known)) if known else None
@@ -60,10 +60,10 @@ def _groups(root: Path) -> Iterator[int]:
         for folder in (place, *place.parents):
             if top not in (folder, *folder.parents):
                 break
-            yield from _left(folder, files)
+            yield from _unused(folder, files)
 
 
-def _left(folder: Path, files: _Files) -> Iterator[int]:
+def _unused(folder: Path, files: _Files) -> Iterator[int]:
     limit, used = folder / files.limit, folder / files.used
     if not limit.exists() or not used.exists() or limit.read_text().strip() == "max":
         return

@@ -34,7 +34,7 @@ class Settings(Protocol):
     def build(self) -> Application: ...
 
 
-def kept(kind: str, words: str, make: Callable[[Path], Theta]) -> Path:
+def cached(kind: str, words: str, make: Callable[[Path], Theta]) -> Path:
     """The folder in the cache of the model that `words` say all about; made now if there is none.
 
     `make` may write beside the parameters it returns; they are written last, so that where they are, all is.
@@ -48,21 +48,22 @@ def kept(kind: str, words: str, make: Callable[[Path], Theta]) -> Path:
     return place
 
 
-def theta_in(place: Path, like: Theta) -> Theta:
-    return load_tree(place / THETA, like)
+def read_theta(place: Path, like: Theta) -> Theta:
+    theta: Theta = load_tree(place / THETA, like)
+    return theta
 
 
-def plans(app: Application, most: int | None = None) -> Plans:
+def expert_plans(app: Application, most: int | None = None) -> Plans:
     """What experts do in the public tasks, or in the first `most` of them."""
     if most is not None and not 1 <= most <= len(app.public):
         raise ValueError(f"{most} demonstrations were asked for, of 1 to {len(app.public)} public tasks there are")
     return {int(task): app.expert(int(task)) for task in app.public[:most]}
 
 
-def taught(
+def clone_behaviour(
     model: Model,
     theta: Theta,
-    teller: PromptFormatter,
+    formatter: PromptFormatter,
     app: Application,
     shown: Plans,
     *,
@@ -78,7 +79,7 @@ def taught(
     samples = [
         sample
         for task, plan in shown.items()
-        for sample in demonstration(teller, app.world.make, task, plan, window).samples()
+        for sample in demonstration(formatter, app.environment.make, task, plan, window).samples()
     ]
     return imitate(
         model,

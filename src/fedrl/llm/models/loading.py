@@ -22,7 +22,7 @@ class Spec(Protocol):
         """The model, ready to be trained."""
         ...
 
-    def teller(self) -> PromptFormatter:
+    def formatter(self) -> PromptFormatter:
         """How episodes are told to it."""
         ...
 
@@ -35,13 +35,13 @@ class Spec(Protocol):
         ...
 
 
-def opened(spec: Spec) -> Model:
+def open_model(spec: Spec) -> Model:
     """Reproducible on a processor: with the threads of this spec, also if another has been at work since."""
     torch.set_num_threads(spec.threads)
     torch.use_deterministic_algorithms(True)
-    return _open(spec)
+    return _open_model(spec)
 
 
 @lru_cache(maxsize=2)
-def _open(spec: Spec) -> Model:
+def _open_model(spec: Spec) -> Model:
     return spec.open()

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedModel, Qwen2Config
 
-from fedrl.llm.models.available_memory import Room
-from fedrl.llm.models.model import Lora, Model, ModelError, learning, trained
+from fedrl.llm.models.available_memory import AvailableMemory
+from fedrl.llm.models.model import Lora, Model, ModelError, gradient_checkpointing, make_trainable
 
 PROBE = 16  # tokens of that text
 COPIES = 10  # of what is trained, while a step is made: theta as sent, before and after, and as it came; gradient;
@@ -57,7 +57,7 @@ def skeleton(config: Any, plan: Plan) -> Model:
     """The model without its weights: names and shapes only, and no tokenizer."""
     with torch.device("meta"):
         net = AutoModelForCausalLM.from_config(config, dtype=plan.dtype, trust_remote_code=plan.trust)
-    return trained(net, None, plan.lora, checkpointing=plan.checkpointing)  # type: ignore[arg-type]
+    return make_trainable(net, None, plan.lora, checkpointing=plan.checkpointing)
 
 
 def need(config: Any, plan: Plan) -> Need:
@@ -81,7 +81,7 @@ def _kept_each(model: Model, config: Any) -> int:
         if not model.net.is_gradient_checkpointing:
             return whole
         layers = (model.lora.layers if model.lora else 0) or config.num_hidden_layers
-        with learning(model):
+        with gradient_checkpointing(model):
             return _kept(model.net) + whole // layers
     except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
@@ -109,7 +109,7 @@ def _kept(net: PreTrainedModel) -> int:
     return sum(storage.nbytes() for storage in seen.values())
 
 
-def check(name: str, config: Any, plan: Plan, room: Room, *, held: bool = False) -> None:
+def check(name: str, config: Any, plan: Plan, room: AvailableMemory, *, held: bool = False) -> None:
     """Refuse what does not fit, and say what would. `held`: the weights are in memory already, for others to share."""
     wanted = need(config, plan)
     if held:
@@ -122,7 +122,7 @@ def check(name: str, config: Any, plan: Plan, room: Room, *, held: bool = False)
         )
 
 
-def _short(wanted: Need, room: Room) -> tuple[int, int, str] | None:
+def _short(wanted: Need, room: AvailableMemory) -> tuple[int, int, str] | None:
     """What is needed and there is, where it is not enough, and of which memory."""
     if room.device is None:
         sides = [(wanted.near + wanted.arrays, room.host, "")]
@@ -131,7 +131,7 @@ def _short(wanted: Need, room: Room) -> tuple[int, int, str] | None:
     return next(((wants, has, where) for wants, has, where in sides if has is not None and wants > has), None)
 
 
-def _instead(name: str, config: Any, plan: Plan, room: Room) -> str:
+def _instead(name: str, config: Any, plan: Plan, room: AvailableMemory) -> str:
     """The first that fits: ever thriftier ways with this model, then smaller ones."""
     thrifty = plan
     tries: list[tuple[str, Any, Plan]] = []

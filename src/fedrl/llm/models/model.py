@@ -41,17 +41,17 @@ class Lora:
 
 class Model(NamedTuple):
     net: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
+    tokenizer: PreTrainedTokenizerBase | None  # None: of a model that is only measured
     names: tuple[str, ...]  # of the parameters that are trained, in order
     lora: Lora | None
 
 
-def trained(
-    net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, lora: Lora | None, *, checkpointing: bool = False
+def make_trainable(
+    net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, lora: Lora | None, *, checkpointing: bool = False
 ) -> Model:
     """`net` made ready: with adapters, or with all its parameters to be trained.
 
-    `checkpointing`: layers forget what they computed while learning (see `learning`), and compute it again.
+    `checkpointing`: layers forget what they computed while learning (see `gradient_checkpointing`), and compute it again.
     """
     adapt(net, lora)
     net.eval()  # no dropout: rolling out and learning see the same network
@@ -68,9 +68,9 @@ def adapt(net: PreTrainedModel, lora: Lora | None) -> None:
     net.requires_grad_(lora is None)
     if lora is None:
         return
-    depth, linear = net.config.num_hidden_layers, _linear(net)
+    depth, linear = net.config.num_hidden_layers, _linear_layers(net)
     if not 0 <= lora.layers <= depth:
-        raise ValueError(f"lora wants from 1 to {depth} of the model's layers (0: all), got {lora.layers}")
+        raise ValueError(f"lora.layers must be from 1 to {depth}, the model's layers (0: all), got {lora.layers}")
     if not linear:
         raise ValueError(
             f"{type(net).__name__} has no linear maps in its layers to put adapters on; train all of it: lora=None"
@@ -88,7 +88,7 @@ def adapt(net: PreTrainedModel, lora: Lora | None) -> None:
             parameter.requires_grad_(not (lora.freeze_a and "lora_A" in name))
 
 
-def _linear(net: PreTrainedModel) -> list[str]:
+def _linear_layers(net: PreTrainedModel) -> list[str]:
     """The names of the linear maps in the layers: all but the one that gives the words their scores."""
     head = net.get_output_embeddings()
     found = {name.split(".")[-1] for name, m in net.named_modules() if isinstance(m, torch.nn.Linear) and m is not head}
@@ -102,7 +102,7 @@ def theta_of(model: Model) -> Theta:
 
 
 @torch.no_grad()
-def load(model: Model, theta: Theta) -> None:
+def load_theta(model: Model, theta: Theta) -> None:
     """Make `theta` the trained parameters."""
     parameters = dict(model.net.named_parameters())
     for name in model.names:
@@ -119,7 +119,7 @@ def gradients(model: Model) -> Theta:
 
 
 @contextmanager
-def learning(model: Model) -> Iterator[None]:
+def gradient_checkpointing(model: Model) -> Iterator[None]:
     """While gradients are taken: with checkpointing, the layers that are trained forget and compute again.
 
     transformers does so only in layers that are told to train; they alone are told, not what is in them, so that no
@@ -142,7 +142,7 @@ def learning(model: Model) -> Iterator[None]:
 
 
 @contextmanager
-def as_it_came(model: Model, first: Theta | None) -> Iterator[None]:
+def reference_parameters(model: Model, first: Theta | None) -> Iterator[None]:
     """The model before any training: with the parameters `first`, or, where that is None, without its adapters."""
     if first is None:
         with _without_adapters(model):

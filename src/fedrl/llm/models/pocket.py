@@ -80,7 +80,7 @@ def untrained(vocabulary: int, size: Size = Size(), seed: int = 0) -> LlamaForCa
     )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        net = LlamaForCausalLM(config).eval()
+        net: LlamaForCausalLM = LlamaForCausalLM(config).eval()
         _incline_to_copy(net, size.width)
     return net
 

@@ -13,10 +13,10 @@ from fedrl.keys import Key
 from fedrl.llm.applications import Application
 from fedrl.llm.context import POCKET, PromptFormatter
 from fedrl.llm.models import pocket
-from fedrl.llm.models.behaviour_cloning import Plans, Settings, kept, plans, taught, theta_in
-from fedrl.llm.models.model import Model, Theta, load, theta_of, trained
+from fedrl.llm.models.behaviour_cloning import Plans, Settings, cached, clone_behaviour, expert_plans, read_theta
+from fedrl.llm.models.model import Model, Theta, load_theta, make_trainable, theta_of
 from fedrl.llm.models.pocket import Size
-from fedrl.llm.partitions.draws import at
+from fedrl.llm.randomness import generator_at
 from fedrl.records.tensors import write_atomically
 
 VERSION = 3  # of what making one does: another number makes them anew
@@ -44,11 +44,11 @@ class Pocket:
     def open(self) -> Model:
         tokenizer, theta = _made(self)
         net = pocket.untrained(len(tokenizer), self.size, self.seed)
-        model = trained(net, tokenizer, None)
-        load(model, theta)
+        model = make_trainable(net, tokenizer, None)
+        load_theta(model, theta)
         return model
 
-    def teller(self) -> PromptFormatter:
+    def formatter(self) -> PromptFormatter:
         return PromptFormatter(_made(self)[0], POCKET)
 
     def init(self, key: Key) -> Theta:
@@ -62,19 +62,19 @@ class Pocket:
 def _made(spec: Pocket) -> tuple[PreTrainedTokenizerFast, Theta]:
     """Tokenizer and parameters, from the cache or made now: the same bytes either way."""
     words = f"{VERSION} {type(spec.application).__name__} {asdict(spec)}"
-    place = kept("pocket", words, partial(_make, spec))
+    place = cached("pocket", words, partial(_make, spec))
     tokenizer = pocket.wrapped(Tokenizer.from_file(str(place / "tokenizer.json")))
-    like = theta_of(trained(pocket.untrained(len(tokenizer), spec.size, spec.seed), tokenizer, None))
-    return tokenizer, theta_in(place, like)
+    like = theta_of(make_trainable(pocket.untrained(len(tokenizer), spec.size, spec.seed), tokenizer, None))
+    return tokenizer, read_theta(place, like)
 
 
 def _make(spec: Pocket, place: Path) -> Theta:
     app = spec.application.build()
-    shown = plans(app)
+    shown = expert_plans(app)
     tokenizer = pocket.tokenizer(_texts(app, shown), spec.size)
     write_atomically(place / "tokenizer.json", tokenizer.backend_tokenizer.to_str().encode())
-    model = trained(pocket.untrained(len(tokenizer), spec.size, spec.seed), tokenizer, None)
-    return taught(
+    model = make_trainable(pocket.untrained(len(tokenizer), spec.size, spec.seed), tokenizer, None)
+    return clone_behaviour(
         model,
         {name: jnp.asarray(value) for name, value in theta_of(model).items()},
         PromptFormatter(tokenizer, POCKET),
@@ -83,14 +83,14 @@ def _make(spec: Pocket, place: Path) -> Theta:
         passes=spec.passes,
         learning_rate=spec.learning_rate,
         language=spec.language,
-        shuffle=at(spec.seed, "pocket"),
+        shuffle=generator_at(spec.seed, "pocket"),
         window=spec.window,
     )
 
 
 def _texts(app: Application, shown: Plans) -> list[str]:
     """All that is seen and may be said in the demonstrated episodes."""
-    env, texts = app.world.make(), []
+    env, texts = app.environment.make(), []
     for task, plan in shown.items():
         seen, info = env.reset(options={"task": task})
         for command in plan:

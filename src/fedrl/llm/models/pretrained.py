@@ -14,13 +14,13 @@ from fedrl.arguments import above, at_least, checked_class
 from fedrl.keys import Key
 from fedrl.llm.context import PromptFormatter, of_chat
 from fedrl.llm.models import weights_cache
-from fedrl.llm.models.behaviour_cloning import Settings, kept, plans, taught, theta_in
-from fedrl.llm.models.loading import opened
+from fedrl.llm.models.behaviour_cloning import Settings, cached, clone_behaviour, expert_plans, read_theta
+from fedrl.llm.models.loading import open_model
 from fedrl.llm.models.memory import Plan, skeleton
-from fedrl.llm.models.model import Lora, Model, Theta, trained
+from fedrl.llm.models.model import Lora, Model, Theta, make_trainable
 from fedrl.llm.models.model import ModelError as ModelError
-from fedrl.llm.models.resolve import SMOLLM2, found, identity, tokenizer_of
-from fedrl.llm.partitions.draws import at
+from fedrl.llm.models.resolve import SMOLLM2, identity, resolve, tokenizer_of
+from fedrl.llm.randomness import generator_at
 
 FREE = "You act in a text world."  # to one that speaks freely: how it is to answer is said with what is seen
 SYSTEM = f"{FREE} Answer with one of the actions you can take, and nothing else."
@@ -79,11 +79,11 @@ class Pretrained:
 
     def open(self) -> Model:
         tokenizer = tokenizer_of(self.name, self.trust)
-        net = weights_cache.net_of(self.name, self._plan())
-        return trained(net, tokenizer, self.lora, checkpointing=self.checkpointing)
+        net = weights_cache.shared_net(self.name, self._plan())
+        return make_trainable(net, tokenizer, self.lora, checkpointing=self.checkpointing)
 
-    def teller(self) -> PromptFormatter:
-        return _teller(self.name, self.trust, self.system, self.shows_commands)
+    def formatter(self) -> PromptFormatter:
+        return _formatter(self.name, self.trust, self.system, self.shows_commands)
 
     def init(self, key: Key) -> Theta:
         """theta_0. New adapters begin as zero: A is drawn, B is nothing."""
@@ -100,7 +100,7 @@ class Pretrained:
     def first(self) -> Theta | None:
         if self.warm is not None:
             return _warmed(self)
-        return None if self.lora is not None else weights_cache.first_of(self.name, self._plan())
+        return None if self.lora is not None else weights_cache.initial_theta(self.name, self._plan())
 
     def _plan(self) -> Plan:
         dtype = best_dtype() if self.dtype == "auto" else getattr(torch, self.dtype)
@@ -108,13 +108,13 @@ class Pretrained:
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """Of what is trained, in order, without reading any weights."""
-        model = skeleton(found(self.name, self.trust).config, self._plan())
+        model = skeleton(resolve(self.name, self.trust).config, self._plan())
         parameters = dict(model.net.named_parameters())
         return {name: tuple(parameters[name].shape) for name in model.names}
 
 
 @lru_cache(maxsize=2)
-def _teller(name: str, trust: bool, system: str, shows_commands: bool) -> PromptFormatter:
+def _formatter(name: str, trust: bool, system: str, shows_commands: bool) -> PromptFormatter:
     tokenizer = tokenizer_of(name, trust)
     return PromptFormatter(tokenizer, of_chat(tokenizer, system, shows_commands=shows_commands))
 
@@ -125,24 +125,24 @@ def _warmed(spec: Pretrained) -> Theta:
     warm = spec.warm
     assert warm is not None
     words = (
-        f"{VERSION} {identity(spec.name, spec.trust)} {spec.lora} {spec._plan().dtype} {weights_cache.device()} {spec.system!r} "
-        f"{spec.checkpointing} {spec.shows_commands} {type(warm.application).__name__} {asdict(warm)}"
+        f"{VERSION} {identity(spec.name, spec.trust)} {spec.lora} {spec._plan().dtype} {weights_cache.device()} "
+        f"{spec.system!r} {spec.checkpointing} {spec.shows_commands} {type(warm.application).__name__} {asdict(warm)}"
     )
-    place = kept("warm", words, partial(_make, replace(spec, warm=None, threads=warm.threads), warm))
-    return theta_in(place, {name: np.zeros(shape, np.float32) for name, shape in spec._shapes().items()})
+    place = cached("warm", words, partial(_make, replace(spec, warm=None, threads=warm.threads), warm))
+    return read_theta(place, {name: np.zeros(shape, np.float32) for name, shape in spec._shapes().items()})
 
 
 def _make(cold: Pretrained, warm: Warm, place: Path) -> Theta:
     app = warm.application.build()
-    return taught(
-        opened(cold),
+    return clone_behaviour(
+        open_model(cold),
         cold.init(keys.of_seed(warm.seed)),
-        cold.teller(),
+        cold.formatter(),
         app,
-        plans(app, warm.demonstrations),
+        expert_plans(app, warm.demonstrations),
         passes=warm.passes,
         learning_rate=warm.learning_rate,
-        shuffle=at(warm.seed, "warm"),
+        shuffle=generator_at(warm.seed, "warm"),
         minibatch=warm.minibatch,
         window=warm.window,
     )

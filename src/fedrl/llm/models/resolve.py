@@ -27,14 +27,14 @@ TRUST = "or, if you know who made it, allow that with trust=True"
 PICKLED = ("*.bin", "*.pt", "*.pth", "*.ckpt")
 
 
-class Found(NamedTuple):
+class ResolvedModel(NamedTuple):
     where: str  # a folder, or a name on the hub,
     commit: str | None  # and which version of it
     config: Any  # of transformers
 
 
 @lru_cache(maxsize=4)
-def found(name: str, trust: bool = False) -> Found:
+def resolve(name: str, trust: bool = False) -> ResolvedModel:
     """`name` is "smollm2", a folder, or a name on the hub; only with `trust` may it bring code of its own."""
     folder = smollm2.folder() if name == SMOLLM2 else Path(name).expanduser()
     if folder.is_dir():
@@ -49,11 +49,11 @@ def found(name: str, trust: bool = False) -> Found:
     kinds = getattr(config, "architectures", None) or []
     if not any(kind.endswith(CAUSAL) for kind in kinds):
         raise ModelError(
-            f"the model {name} is {', '.join(kinds) or 'of no known kind'}, wanted a causal language model, such as "
+            f"the model {name} is {', '.join(kinds) or 'of no known kind'}, expected a causal language model, such as "
             "Qwen2ForCausalLM; choose one that is"
         )
-    _no_dropout(config)
-    return Found(where, commit, config)
+    _disable_dropout(config)
+    return ResolvedModel(where, commit, config)
 
 
 def _on_hub(name: str) -> tuple[str, str | None]:
@@ -91,7 +91,7 @@ def _config(name: str, where: str, commit: str | None, trust: bool) -> Any:
         ) from error
 
 
-def _no_dropout(config: Any) -> None:
+def _disable_dropout(config: Any) -> None:
     """Rolling out and learning are to see the same network, whatever the model was once trained with."""
     for field, value in config.to_dict().items():
         if "drop" in field and isinstance(value, float):
@@ -101,7 +101,7 @@ def _no_dropout(config: Any) -> None:
 @lru_cache(maxsize=2)
 def tokenizer_of(name: str, trust: bool = False) -> PreTrainedTokenizerBase:
     """With a chat template: it says how an episode is told."""
-    at = found(name, trust)
+    at = resolve(name, trust)
     try:
         tokenizer = AutoTokenizer.from_pretrained(at.where, revision=at.commit or "main", trust_remote_code=trust)
     except (OSError, ValueError) as error:
@@ -120,9 +120,9 @@ def tokenizer_of(name: str, trust: bool = False) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def read(name: str, dtype: torch.dtype, device: str, trust: bool = False) -> PreTrainedModel:
+def read_weights(name: str, dtype: torch.dtype, device: str, trust: bool = False) -> PreTrainedModel:
     """The weights, all of them there: safetensors, with `trust` pickled ones where there are no others."""
-    at = found(name, trust)
+    at = resolve(name, trust)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             at.where,
@@ -146,8 +146,8 @@ def read(name: str, dtype: torch.dtype, device: str, trust: bool = False) -> Pre
         raise ModelError(
             f"the weights of {name} are missing or damaged ({_reason(error)}); fetch or save them again"
         ) from error
-    net, told = loaded
-    if missing := sorted(told["missing_keys"]):
+    net: PreTrainedModel = loaded[0]
+    if missing := sorted(loaded[1]["missing_keys"]):
         raise ModelError(
             f"the weights of {name} lack {len(missing)} of the model's parameters, {missing[0]} among them; "
             "fetch or save them again"
@@ -157,7 +157,7 @@ def read(name: str, dtype: torch.dtype, device: str, trust: bool = False) -> Pre
 
 def identity(name: str, trust: bool = False) -> str:
     """Another one for other weights under the same name."""
-    at = found(name, trust)
+    at = resolve(name, trust)
     if at.commit is not None:
         return f"{at.where} {at.commit}"
     files = sorted((file.name, file.stat()) for file in Path(at.where).iterdir() if file.is_file())
@@ -168,11 +168,11 @@ def identity(name: str, trust: bool = False) -> str:
 def _refuse_code(name: str, error: Exception) -> None:
     if "trust_remote_code" in str(error):
         raise ModelError(
-            f"{name} wants to run code of its own; choose a model that transformers knows, {TRUST}"
+            f"{name} tries to run code of its own; choose a model that transformers knows, {TRUST}"
         ) from error
 
 
-def _only_pickled(at: Found) -> bool:
+def _only_pickled(at: ResolvedModel) -> bool:
     """Of a folder, by its files; of a model on the hub, by asking it."""
     if at.commit is None:
         files = [file.name for file in Path(at.where).iterdir()]

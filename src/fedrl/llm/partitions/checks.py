@@ -43,7 +43,9 @@ def labels_of(name: str, labels: Sequence[Any] | np.ndarray, tasks: int | None) 
     """The labels as an array [tasks]; `tasks` is how many there must be, where the caller knows."""
     found = np.asarray(labels)
     if found.ndim != 1 or len(found) == 0:
-        raise PartitionError(f"{name} must be one label a task, got an array of shape {found.shape}; pass a flat list")
+        raise PartitionError(
+            f"{name} must be one label per task, got an array of shape {found.shape}; pass a flat list"
+        )
     if tasks is not None and len(found) != tasks:
         raise PartitionError(
             f"{name} has {len(found)} labels for {tasks} tasks; label every task once, in the order of the tasks"

@@ -1,13 +1,13 @@
-"""CoveragePartition: clients with few and with many tasks, at a fixed mean and overlap (paper 002, Algorithm 3)."""
+"""CoveragePartition: clients with few and with many tasks, at a fixed mean and overlap (fedagent, Algorithm 3)."""
 
 import math
 
 import numpy as np
 
 from fedrl.arguments import checked
-from fedrl.llm.partitions import draws
 from fedrl.llm.partitions.checks import Partition, PartitionError, check_counts, check_dispersion
 from fedrl.llm.partitions.sizes import Bounds, beta_sizes, check_bounds, round_to_sum
+from fedrl.llm.randomness import generator_at
 
 RELEASED = Bounds(100, 500, 1000)  # of the released code; the paper states none
 
@@ -33,11 +33,11 @@ def coverage(
     check_dispersion("xi", xi, 0.0)
     bounds = Bounds(*bounds)
     T = assignments(tasks, clients, bounds, r, what)
-    u = beta_sizes(clients, bounds, xi, T, draws.at(seed, "coverage", "sizes"))
+    u = beta_sizes(clients, bounds, xi, T, generator_at(seed, "coverage", "sizes"))
     n = round_to_sum(u, T, bounds.L_min, bounds.L_max)
     q = np.full(tasks, T // tasks)
-    q[draws.at(seed, "coverage", "copies").choice(tasks, size=T % tasks, replace=False)] += 1
-    return [np.flatnonzero(row) for row in place(n, q, draws.at(seed, "coverage", "place"))]
+    q[generator_at(seed, "coverage", "copies").choice(tasks, size=T % tasks, replace=False)] += 1
+    return [np.flatnonzero(row) for row in place(n, q, generator_at(seed, "coverage", "place"))]
 
 
 def assignments(tasks: int, clients: int, bounds: Bounds, r: float | None, what: str = "tasks") -> int:

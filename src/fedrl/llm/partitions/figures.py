@@ -1,4 +1,4 @@
-"""Who has what, drawn: one row an arm, one bar a client (paper 002, Figures 5-16).
+"""Who has what, drawn: one row an arm, one bar a client (fedagent, Figures 5-16).
 
 Arms are partitions of the same tasks by name, {"omega = 0.1": ..., "omega = 0.9": ...}. To the right of the clients stands
 what they have in common: the pool's shares, or how often each height occurs.

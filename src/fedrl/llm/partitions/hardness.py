@@ -1,4 +1,4 @@
-"""HardnessPartition: clients of equal size with few and with many tasks that are easy (paper 002, Algorithm 4)."""
+"""HardnessPartition: clients of equal size with few and with many tasks that are easy (fedagent, Algorithm 4)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from fedrl.arguments import checked
-from fedrl.llm.partitions import draws
 from fedrl.llm.partitions.checks import Partition, PartitionError, check_counts, check_enough, labels_of
 from fedrl.llm.partitions.coverage import coverage
 from fedrl.llm.partitions.sizes import Bounds
+from fedrl.llm.randomness import generator_at
 
 
 @checked
@@ -35,7 +35,7 @@ def hardness(
     S, U = split(solved, tasks)
     check_counts(clients=clients, tasks_each=tasks_each)
     check_enough(len(S) + len(U), tasks_each)
-    ell, c, h = bounds if bounds is not None else widest(len(S), len(U), tasks_each)
+    ell, c, h = bounds if bounds is not None else default_bounds(len(S), len(U), tasks_each)
     if h > tasks_each:
         raise PartitionError(f"h = {h} solved tasks do not fit among a client's L = {tasks_each}; lower h or raise L")
     if tasks_each - ell > len(U):
@@ -46,12 +46,12 @@ def hardness(
     Y = coverage(len(S), clients, xi, seed, bounds=Bounds(ell, c, h), r=r, what="solved tasks")
     partition = []
     for k, mine in enumerate(Y):
-        F = draws.at(seed, "hardness", k).choice(U, size=tasks_each - len(mine), replace=False)
+        F = generator_at(seed, "hardness", k).choice(U, size=tasks_each - len(mine), replace=False)
         partition.append(np.sort(np.concatenate([S[mine], F])))
     return partition
 
 
-def widest(solved: int, unsolved: int, tasks_each: int) -> Bounds:
+def default_bounds(solved: int, unsolved: int, tasks_each: int) -> Bounds:
     """(0, L // 2, L) where a client finds that many of either kind; what comes nearest to it elsewhere."""
     ell, h = max(0, tasks_each - unsolved), min(tasks_each, solved)
     return Bounds(ell, min(max(tasks_each // 2, ell), h), h)

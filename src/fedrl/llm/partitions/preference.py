@@ -1,4 +1,4 @@
-"""PreferencePartition: clients of equal size who prefer different categories of tasks (paper 002, Algorithm 2).
+"""PreferencePartition: clients of equal size who prefer different categories of tasks (fedagent, Algorithm 2).
 
 A `Mix` draws one client's category shares q around the pool's shares p; omega says how far:
 
@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from fedrl.arguments import checked
-from fedrl.llm.partitions import draws
 from fedrl.llm.partitions.checks import (
     Partition,
     PartitionError,
@@ -24,6 +23,7 @@ from fedrl.llm.partitions.checks import (
     check_enough,
     labels_of,
 )
+from fedrl.llm.randomness import generator_at
 
 Mix = Callable[[np.ndarray, float, np.random.Generator], np.ndarray]  # (p, omega, rng) -> q, both [categories]
 
@@ -76,7 +76,7 @@ def preference(
     pools = [np.flatnonzero(labels == kind) for kind in kinds]
     partition = []
     for k in range(clients):
-        rng = draws.at(seed, "preference", k)
+        rng = generator_at(seed, "preference", k)
         q = mix(room / len(labels), omega, rng)
         counts = capacity_fix(rng.multinomial(tasks_each, q), room, q, rng)
         mine = [rng.choice(pool, size=count, replace=False) for pool, count in zip(pools, counts, strict=True)]
@@ -101,4 +101,5 @@ def capacity_fix(counts: np.ndarray, room: np.ndarray, q: np.ndarray, rng: np.ra
 
 def _softmax(z: np.ndarray) -> np.ndarray:
     powers = np.exp(z - z.max())
-    return powers / powers.sum()
+    shares: np.ndarray = powers / powers.sum()
+    return shares

@@ -1,4 +1,4 @@
-"""How many tasks each client gets: Beta sizes of a given mean, rounded to a given sum (paper 002, Algorithm 3, 3-6)."""
+"""How many tasks each client gets: Beta sizes of a given mean, rounded to a given sum (fedagent, Algorithm 3, 3-6)."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ def check_bounds(bounds: Bounds) -> None:
     L_min, L_avg, L_max = bounds
     if L_min != int(L_min) or L_max != int(L_max) or not 0 <= L_min <= L_avg <= L_max:
         raise PartitionError(
-            f"bounds want whole L_min and L_max and 0 <= L_min <= L_avg <= L_max, got {L_min}, {L_avg}, {L_max}; "
+            f"bounds need whole L_min and L_max and 0 <= L_min <= L_avg <= L_max, got {L_min}, {L_avg}, {L_max}; "
             "put them in order"
         )
 
@@ -28,7 +28,7 @@ def beta_sizes(clients: int, bounds: Bounds, xi: float, T: int, rng: np.random.G
     """Real sizes u_k of sum T, steps 3 to 5; a larger xi brings them closer to each other.
 
     Where L_avg is L_min or L_max the Beta has no width left: x_k is its mean. Scaling to T may push a u_k out of the
-    bounds, which `round_to_sum` mends.
+    bounds, which `round_to_sum` corrects.
     """
     L_min, L_avg, L_max = bounds
     mu = (L_avg - L_min) / (L_max - L_min) if L_max > L_min else 0.0
@@ -49,6 +49,6 @@ def round_to_sum(u: np.ndarray, T: int, low: int, high: int) -> np.ndarray:
     turns = np.sort(np.concatenate([low - u, high - u]))  # where a client reaches a bound, as all move together
     sums = np.clip(u + turns[:, None], low, high).sum(axis=1)
     v = np.clip(u + np.interp(T, sums, turns), low, high)
-    n = np.floor(v).astype(np.int64)
+    n: np.ndarray = np.floor(v).astype(np.int64)
     n[np.argsort(n - v, kind="stable")[: T - n.sum()]] += 1
     return n

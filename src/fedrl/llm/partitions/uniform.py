@@ -1,10 +1,10 @@
-"""No heterogeneity: the same number of tasks for everyone, shared as evenly as can be (paper 002, section 5)."""
+"""No heterogeneity: the same number of tasks for everyone, shared as evenly as can be (fedagent, section 5)."""
 
 import numpy as np
 
 from fedrl.arguments import checked
-from fedrl.llm.partitions import draws
 from fedrl.llm.partitions.checks import Partition, check_counts, check_enough
+from fedrl.llm.randomness import generator_at
 
 
 @checked
@@ -17,6 +17,6 @@ def uniform(tasks: int, clients: int, tasks_each: int, seed: int) -> Partition:
     """
     check_counts(tasks=tasks, clients=clients, tasks_each=tasks_each)
     check_enough(tasks, tasks_each)
-    ring = draws.at(seed, "uniform").permutation(tasks)
+    ring = generator_at(seed, "uniform").permutation(tasks)
     starts = [k * tasks // clients for k in range(clients)]
     return [np.sort(ring[np.arange(start, start + tasks_each) % tasks]) for start in starts]

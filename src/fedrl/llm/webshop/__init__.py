@@ -1,4 +1,4 @@
-"""WebShop (Yao et al. 2022), one half of FedAgentGym (paper 002): a shop of text pages, searched, browsed and bought from.
+"""WebShop (Yao et al. 2022), one half of FedAgentGym (fedagent): a shop of text pages, searched, browsed and bought from.
 
 It runs on WebShop's own three files or on a generated `catalogue` in the same format, and imports neither JAX nor torch.
 """
@@ -9,6 +9,6 @@ try:
     import thefuzz  # noqa: F401
 except ImportError as error:
     raise ImportError(
-        f"WebShop wants bm25s, PyStemmer and thefuzz, and {error.name} could not be imported ({error}): "
+        f"WebShop needs bm25s, PyStemmer and thefuzz, and {error.name} could not be imported ({error}): "
         "pip install 'fedrl[llm]'"
     ) from error

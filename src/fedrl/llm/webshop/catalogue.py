@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from fedrl.llm.webshop.generated_products import BRANDS, WARES, Ware
+from fedrl.llm.webshop.generated_products import BRANDS, CATEGORIES, Category
 from fedrl.llm.webshop.products import Files
 
 ATTRIBUTES = 3  # a product has; two of them are asked for
@@ -59,8 +59,8 @@ def write(folder: str | Path, products: int = 1000, *, seed: int = 0, instructed
 
 
 def _family(draw: random.Random) -> Iterator[Plan]:
-    category = draw.choice(list(WARES))
-    ware = WARES[category]
+    category = draw.choice(list(CATEGORIES))
+    ware = CATEGORIES[category]
     types = [each for department in ware.departments.values() for each in department]
     type, other = draw.sample(types, 2)
     attributes = tuple(draw.sample(ware.attributes, ATTRIBUTES))
@@ -73,7 +73,7 @@ def _family(draw: random.Random) -> Iterator[Plan]:
     yield Plan(category, type, attributes, _options(ware, draw), round(price + draw.uniform(40, 80), 2))
 
 
-def _options(ware: Ware, draw: random.Random) -> dict[str, list[str]]:
+def _options(ware: Category, draw: random.Random) -> dict[str, list[str]]:
     """Two options of the ware's three, in its order, with two to four values each."""
     names = draw.sample(list(ware.options), 2)
     return {
@@ -84,7 +84,7 @@ def _options(ware: Ware, draw: random.Random) -> dict[str, list[str]]:
 
 
 def _item(asin: str, plan: Plan, draw: random.Random) -> dict[str, Any]:
-    brand, ware = draw.choice(BRANDS), WARES[plan.category]
+    brand, ware = draw.choice(BRANDS), CATEGORIES[plan.category]
     department = next(name for name, types in ware.departments.items() if plan.type in types)
     first, *others = plan.attributes
     return {

@@ -15,17 +15,17 @@ def expert(shop: Shop, task: int, profile: Profile = pages.TEXT) -> list[str]:
     title of the goal's own product."""
     goal = shop.goals[task]
     for queries in (candidates(goal.instruction), (goal.name.lower(),)):
-        found = [(rank, query, clicks) for query in queries for rank, clicks in _found(shop, goal, query)]
+        found = [(rank, query, clicks) for query in queries for rank, clicks in _first_match(shop, goal, query)]
         if found:
             rank, query, clicks = min(found, key=lambda way: way[0])
             clicks = [pages.NEXT] * (rank // profile.per_page) + clicks
             return [f"search[{query}]", *(f"click[{what.lower()}]" for what in clicks)]
     raise LookupError(
-        f"no product found scores 1 for task {task} ({goal.instruction[:80]}…), whose own is {goal.asin}; leave the task out"
+        f"no product found scores 1 for task {task} ({goal.instruction[:80]}…), whose own is {goal.asin}; exclude this task"
     )
 
 
-def _found(shop: Shop, goal: Goal, query: str) -> list[tuple[int, list[str]]]:
+def _first_match(shop: Shop, goal: Goal, query: str) -> list[tuple[int, list[str]]]:
     """Rank of the first hit that meets everything, and the clicks that buy it; empty where no hit does."""
     for rank, asin in enumerate(shop.search(query)):
         chosen = _choices(shop.products[asin], goal)

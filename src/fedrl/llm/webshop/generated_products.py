@@ -7,7 +7,7 @@ a colour word ("rattan" has "tan" in it), which the reward would reduce it to.
 from typing import NamedTuple
 
 
-class Ware(NamedTuple):
+class Category(NamedTuple):
     """A category: its root, departments with four types each, attributes any type may have, and options."""
 
     root: str
@@ -21,8 +21,8 @@ SIZE = ("small", "medium", "large")
 PACK = ("single", "twin pack", "family pack", "sampler")
 AMOUNT = ("mini", "regular", "jumbo")
 
-WARES = {
-    "fashion": Ware(
+CATEGORIES = {
+    "fashion": Category(
         "Clothing, Shoes & Jewelry",
         {
             "Shoes": ("running shoes", "ankle boots", "beach sandals", "house slippers"),
@@ -45,7 +45,7 @@ WARES = {
         ),
         {"color": COLOUR, "size": SIZE, "fit": ("regular", "petite", "tall")},
     ),
-    "garden": Ware(
+    "garden": Category(
         "Home & Kitchen",
         {
             "Furniture": ("coffee table", "bar stool", "storage shelf", "patio chair"),
@@ -68,7 +68,7 @@ WARES = {
         ),
         {"color": COLOUR, "size": SIZE, "material": ("bamboo", "metal", "glass", "linen")},
     ),
-    "beauty": Ware(
+    "beauty": Category(
         "Beauty & Personal Care",
         {
             "Skin Care": ("face serum", "body lotion", "eye gel", "clay mask"),
@@ -91,7 +91,7 @@ WARES = {
         ),
         {"scent": ("vanilla", "citrus", "jasmine", "eucalyptus"), "size": AMOUNT, "pack": PACK},
     ),
-    "electronics": Ware(
+    "electronics": Category(
         "Electronics",
         {
             "Audio": ("wireless earbuds", "bluetooth speaker", "studio headphones", "turntable player"),
@@ -114,7 +114,7 @@ WARES = {
         ),
         {"color": COLOUR, "style": ("basic", "bundle", "deluxe", "pro"), "pack": PACK},
     ),
-    "food": Ware(
+    "food": Category(
         "Grocery & Gourmet Food",
         {
             "Snacks": ("granola bars", "trail mix", "beef jerky", "rice crackers"),

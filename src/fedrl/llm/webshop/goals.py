@@ -10,6 +10,8 @@ from fedrl.llm.webshop.products import Product
 
 LIMITS = [10.0 * i for i in range(1, 100)]
 
+Options = tuple[str | tuple[str, str], ...]
+
 
 class Goal(NamedTuple):
     asin: str  # of the product it was written for; others may do as well
@@ -19,7 +21,7 @@ class Goal(NamedTuple):
     product_category: str
     instruction: str
     attributes: tuple[str, ...]
-    options: tuple[str | tuple[str, str], ...]  # values (human) or (name, value) pairs (synthetic)
+    options: Options  # values (human) or (name, value) pairs (synthetic)
     price_upper: float  # infinite: no limit
 
 
@@ -56,7 +58,7 @@ def synthetic_goals(products: Iterable[Product], *, seed: int = 0) -> list[Goal]
     return goals
 
 
-def _goal(product: Product, instruction: str, attributes: tuple, options: tuple, address: str) -> Goal:
+def _goal(product: Product, instruction: str, attributes: tuple[str, ...], options: Options, address: str) -> Goal:
     upper = price_limit(product.price, address)
     limit = f", and price lower than {upper:.2f} dollars" if upper < math.inf else ""
     return Goal(
@@ -81,7 +83,7 @@ def price_limit(price: float, address: str) -> float:
     return max(random.Random(address).sample(above, 2)) if len(above) >= 2 else math.inf
 
 
-def shuffled(goals: Sequence[Goal], seed: int = 233) -> list[Goal]:
+def shuffle_goals(goals: Sequence[Goal], seed: int = 233) -> list[Goal]:
     """In the order of WebShop's tasks: of the same files, task i asks for the same product and options as there."""
     goals = list(goals)
     random.Random(seed).shuffle(goals)

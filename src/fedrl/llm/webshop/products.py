@@ -60,7 +60,7 @@ def files_in(folder: str | Path) -> Files:
     for pattern, paths in zip(("items_shuffle*.json", "items_ins_v2*.json"), found, strict=True):
         if len(paths) != 1:
             raise FileNotFoundError(
-                f"{folder} has {len(paths)} files {pattern}, wanted one; name the three with `Files(items, "
+                f"{folder} has {len(paths)} files {pattern}, expected one; name the three with `Files(items, "
                 "instructions, human)`, or let `catalogue.write` make a set"
             )
     human = folder / "items_human_ins.json"
@@ -97,21 +97,21 @@ class _Record:
     def __init__(self, path: Path, number: int, content: Any) -> None:
         self.where = f"{path}: record {number}"
         if not isinstance(content, dict):
-            raise self.error(f"is a {type(content).__name__}, wanted an object")
+            raise self.error(f"is a {type(content).__name__}, expected an object")
         self.content = content
 
     def error(self, complaint: str) -> ValueError:
-        return ValueError(f"{self.where} {complaint}; mend or remove that record")
+        return ValueError(f"{self.where} {complaint}; fix or remove that record")
 
     def text(self, key: str, missing: str | None = None) -> str:
         """The text under `key`; where `missing` is given, an absent key and null count as it."""
         if key not in self.content and missing is None:
-            raise self.error(f"has no {key!r}, wanted text")
+            raise self.error(f"has no {key!r}, expected text")
         value = self.content.get(key)
         if value is None and missing is not None:
             return missing
         if not isinstance(value, str):
-            raise self.error(f"has {key!r} of type {type(value).__name__}, wanted text")
+            raise self.error(f"has {key!r} of type {type(value).__name__}, expected text")
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
@@ -119,14 +119,14 @@ class _Record:
         value = self.content.get(key) or []
         value = [value] if isinstance(value, str) else value
         if not isinstance(value, list) or not all(isinstance(x, str) for x in value):
-            raise self.error(f"has {key!r} = {str(value)[:60]}, wanted a list of texts")
+            raise self.error(f"has {key!r} = {str(value)[:60]}, expected a list of texts")
         return tuple(value)
 
 
 def _product(record: _Record, seed: int) -> Product:
     missing = [key for key in KEYS if key not in record.content]
     if missing:
-        raise record.error(f"has no {', '.join(map(repr, missing))}, wanted {', '.join(KEYS)}")
+        raise record.error(f"has no {', '.join(map(repr, missing))}, expected {', '.join(KEYS)}")
     asin = record.text("asin")
     price, tag = _price(record, f"{seed} price {asin}")
     return Product(
@@ -152,7 +152,7 @@ def _price(record: _Record, address: str) -> tuple[float, str]:
         prices = [float(re.sub(r"[^\d.]", "", part)) for part in text.split("$")[1:]][:2]
         low, high = prices[0], prices[-1]
     except (ValueError, IndexError):
-        raise record.error(f'has \'pricing\' = {text[:60]!r}, wanted "$19.99", "$19.99$27.99" or nothing') from None
+        raise record.error(f'has \'pricing\' = {text[:60]!r}, expected "$19.99", "$19.99$27.99" or nothing') from None
     if len(prices) == 1:
         return low, f"${low}"
     return random.Random(address).uniform(low, high), f"${low} to ${high}"
@@ -161,7 +161,7 @@ def _price(record: _Record, address: str) -> tuple[float, str]:
 def _options(record: _Record) -> dict[str, tuple[str, ...]]:
     options = record.content.get("customization_options") or {}
     if not isinstance(options, dict):
-        raise record.error(f"has 'customization_options' of type {type(options).__name__}, wanted an object")
+        raise record.error(f"has 'customization_options' of type {type(options).__name__}, expected an object")
     try:
         return {
             name.lower(): tuple(each["value"].strip().replace("/", " | ").lower() for each in values)
@@ -169,14 +169,16 @@ def _options(record: _Record) -> dict[str, tuple[str, ...]]:
             if values is not None
         }
     except (TypeError, KeyError, AttributeError):
-        raise record.error("has 'customization_options' without texts under 'value', wanted name: [{value}]") from None
+        raise record.error(
+            "has 'customization_options' without texts under 'value', expected name: [{value}]"
+        ) from None
 
 
 def _with_attributes(product: Product, record: _Record) -> Product:
     instruction = record.text("instruction", missing="") or None
     asked = record.texts("instruction_attributes")
     if instruction and not asked:
-        raise record.error("has an 'instruction' without 'instruction_attributes', wanted at least one")
+        raise record.error("has an 'instruction' without 'instruction_attributes', expected at least one")
     return product._replace(
         attributes=record.texts("attributes"), instruction=instruction, instruction_attributes=asked
     )
@@ -185,7 +187,7 @@ def _with_attributes(product: Product, record: _Record) -> Product:
 def _human(path: Path, number: int, content: Any) -> tuple[HumanInstruction, ...]:
     if not isinstance(content, list):
         raise ValueError(
-            f"{path}: record {number} is a {type(content).__name__}, wanted a list of instructions; mend or remove it"
+            f"{path}: record {number} is a {type(content).__name__}, expected a list of instructions; fix or remove it"
         )
     asked = [_Record(path, number, each) for each in content]
     return tuple(

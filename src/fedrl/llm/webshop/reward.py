@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cache, lru_cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bm25s.stopwords import STOPWORDS_EN
 from thefuzz.fuzz import token_set_ratio
@@ -102,7 +102,7 @@ def title_nouns(title: str) -> tuple[str, ...]:
 
 
 @cache
-def _tagger():
+def _tagger() -> Any:
     model = _model()
     if model is None:
         return None

@@ -30,7 +30,8 @@ _ASKING = _STOP | frozenset(_ASKING_WORDS.split())
 def analyse(text: str) -> list[str]:
     """Lower case, no possessive, no stop words, Porter stems."""
     words = (re.sub(r"['’]s$", "", word) for word in _WORD.findall(text.lower()))
-    return Stemmer.Stemmer("porter").stemWords([word for word in words if word not in _STOP])
+    stems: list[str] = Stemmer.Stemmer("porter").stemWords([word for word in words if word not in _STOP])
+    return stems
 
 
 def document(product: Product) -> str:

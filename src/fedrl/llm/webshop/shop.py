@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from fedrl.llm.webshop.goals import Goal, shuffled, synthetic_goals
+from fedrl.llm.webshop.goals import Goal, shuffle_goals, synthetic_goals
 from fedrl.llm.webshop.products import Files, Product, files_in, read_products
 from fedrl.llm.webshop.search import Search, engine
 
@@ -25,11 +25,11 @@ def open_shop(
     k1: float = 0.9,
     b: float = 0.4,
 ) -> Shop:
-    """The shop of three files, or of a folder with them; `goals` is `synthetic_goals` (as in paper 002's released
+    """The shop of three files, or of a folder with them; `goals` is `synthetic_goals` (as in fedagent's released
     settings) or `human_goals`, `limit` the number of products read, `seed` of the prices and price limits."""
     files = files if isinstance(files, Files) else files_in(files)
     products = read_products(files, limit=limit, seed=seed)
-    tasks = shuffled(goals(products, seed=seed))
+    tasks = shuffle_goals(goals(products, seed=seed))
     if not tasks:
         raise ValueError(
             f"{files.items} and its instructions give no task for {goals.__name__}; read more products, or take "

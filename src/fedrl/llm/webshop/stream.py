@@ -20,7 +20,7 @@ def records(path: Path, what: str) -> Iterator[tuple[int, Any]]:
             if number:
                 reader.expect(",", number)
             elif reader.peek() == "]":
-                raise ValueError(f"{path} holds an empty list, wanted {what}; {_MEND}")
+                raise ValueError(f"{path} holds an empty list, expected {what}; {_NEXT_MOVE}")
             number += 1
             yield number, reader.value(number)
 
@@ -40,20 +40,20 @@ def members(path: Path, what: str) -> Iterator[tuple[int, str, Any]]:
             yield number, key, reader.value(number)
 
 
-_MEND = "give WebShop's own file or one that `catalogue.write` made"
+_NEXT_MOVE = "give WebShop's own file or one that `catalogue.write` made"
 
 
 def _open(path: Path, what: str) -> TextIO:
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}, wanted {what}; {_MEND}")
+        raise FileNotFoundError(f"there is no file {path}, expected {what}; {_NEXT_MOVE}")
     return path.open(encoding="utf-8")
 
 
 class _Reader:
     """A cursor in a file of which only the current part is in memory."""
 
-    def __init__(self, path: Path, file: TextIO, wanted: str) -> None:
-        self.path, self.file, self.wanted = path, file, wanted
+    def __init__(self, path: Path, file: TextIO, expected: str) -> None:
+        self.path, self.file, self.expected = path, file, expected
         self.text, self.at, self.ended = "", 0, False
 
     def peek(self) -> str:
@@ -75,7 +75,7 @@ class _Reader:
             return
         place = f"after record {number}" if number else "at the start"
         came = f"{found!r}" if found else "the end of the file" if number else "an empty file"
-        raise ValueError(f"{self.path}: {came} came {place}, wanted {mark!r} of {self.wanted}; {_MEND}")
+        raise ValueError(f"{self.path}: {came} came {place}, expected {mark!r} of {self.expected}; {_NEXT_MOVE}")
 
     def value(self, number: int) -> Any:
         """The JSON value at the cursor."""
@@ -87,7 +87,9 @@ class _Reader:
                 cut = error.pos >= len(self.text) - _MARGIN or error.msg.startswith("Unterminated string")
                 if self.ended or not cut:
                     found = "stops in the middle" if cut else f"is not JSON ({error.msg})"
-                    raise ValueError(f"{self.path}: record {number} {found}, wanted {self.wanted}; {_MEND}") from None
+                    raise ValueError(
+                        f"{self.path}: record {number} {found}, expected {self.expected}; {_NEXT_MOVE}"
+                    ) from None
                 self._more(number)
             else:
                 return value
@@ -100,6 +102,6 @@ class _Reader:
         except UnicodeDecodeError as error:
             raise ValueError(
                 f"{self.path}: text at or after record {number} is not UTF-8 ({error.reason}), "
-                f"wanted {self.wanted}; {_MEND}"
+                f"expected {self.expected}; {_NEXT_MOVE}"
             ) from None
         self.text, self.at, self.ended = rest + chunk, 0, not chunk

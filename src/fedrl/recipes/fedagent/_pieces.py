@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from fedrl.experiments.recipe import RecipeError
 from fedrl.llm import applications
 from fedrl.llm.episodes import Acting
-from fedrl.llm.evaluation import HOW
+from fedrl.llm.evaluation import HELD_OUT_ACTING
 from fedrl.llm.grpo.update import Grpo
 from fedrl.llm.household.generate import Size as Rooms
 from fedrl.llm.models.behaviour_cloning import Settings
@@ -37,8 +37,8 @@ def pieces(config: Config) -> Pieces:
     acting = Acting(config.decode, most_tokens=config.answer, window=window)
     if config.decode == "free" and (config.model == "pocket" or config.warm):
         raise RecipeError(
-            "who imitates demonstrations learns commands, not the tags of a free answer; set decode=commands, or warm=0 "
-            "and a model other than pocket"
+            "a model that imitates demonstrations learns commands, not the tags of a free answer; set decode=commands, or "
+            "warm=0 and a model other than pocket"
         )
     if config.mean not in ("factors", "products"):
         raise RecipeError(f"mean is of factors or of products, got {config.mean!r}")
@@ -50,7 +50,7 @@ def pieces(config: Config) -> Pieces:
         if config.model == "pocket"
         else _large(config, settings, window, grpo.at_once),
         acting,
-        replace(acting, temperature=HOW.temperature),
+        replace(acting, temperature=HELD_OUT_ACTING.temperature),
         grpo,
     )
 

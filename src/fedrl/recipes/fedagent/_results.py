@@ -18,7 +18,8 @@ AXES = ("local epochs", "success on held-out tasks")
 
 def start(outcome: Outcome) -> np.ndarray:
     """Success of each seed before the first round: what imitation alone gives."""
-    return outcome.curve()[1][0]
+    success: np.ndarray = outcome.curve()[1][0]
+    return success
 
 
 def above(text: str, one: np.ndarray, other: np.ndarray) -> Claim:

@@ -34,7 +34,7 @@ class Study:
             importlib.import_module("torch")  # first: where it is missing, transformers talks of it
             from fedrl.recipes.fedagent._pieces import pieces
         except ImportError as error:
-            raise RecipeError(f"language agents want {error.name}: pip install 'fedrl[llm]'") from error
+            raise RecipeError(f"language agents need {error.name}: pip install 'fedrl[llm]'") from error
         self.config = config
         self.settings, self.spec, self.acting, self.evaluating, self.grpo = pieces(config)
         self.application = self.settings.build()
@@ -75,15 +75,15 @@ class Study:
         return labels.read(path, self.settings, self.application.pool)
 
     def arm(
-        self, lists: list[np.ndarray], per_round: int, local_epochs: int, rounds: int, *, look: bool = False
+        self, lists: list[np.ndarray], per_round: int, local_epochs: int, rounds: int, *, evaluate_clients: bool = False
     ) -> Arm:
-        """`look`: every client also says how good its own model is when it has trained, for the log."""
+        """`evaluate_clients`: every client also says how good its own model is when it has trained, for the log."""
         from fedrl.llm.adapters import of_products
         from fedrl.llm.evaluation import held_out, success
         from fedrl.llm.learner import grpo
         from fedrl.llm.tasks import federation
 
-        config, world = self.config, self.application.world
+        config, environment = self.config, self.application.environment
         learner = grpo(
             self.spec,
             self.grpo,
@@ -93,28 +93,34 @@ class Study:
             learning_rate=config.learning_rate,
             local_steps=local_epochs,
             mu=config.mu,
-            look=success(self.spec, world, self.application.held_out, self.evaluating) if look else None,
+            evaluate_own=success(self.spec, environment, self.application.held_out, self.evaluating)
+            if evaluate_clients
+            else None,
         )
         among = everyone() if per_round == len(lists) else uniform(per_round)
         chunks = min(2, len(lists))
         eval_every = max(1, config.eval_every * config.local_epochs // local_epochs)
         method = fedavg(learner, selection=among)
-        method = _by_client(method) if look else method
+        method = _by_client(method) if evaluate_clients else method
         if config.model != "pocket" and config.rank:
             method = of_products(method, used=config.mean == "products")
         return Arm(
             method,
-            federation(world, lists),
+            federation(environment, lists),
             rounds,
             processes(),
-            evaluation=held_out(self.spec, world, self.application.held_out, acting=self.evaluating, chunks=chunks),
+            evaluation=held_out(
+                self.spec, environment, self.application.held_out, acting=self.evaluating, chunks=chunks
+            ),
             eval_every=min(eval_every, rounds),
         )
 
-    def fedagent(self, *, look: bool = False) -> Arm:
+    def fedagent(self, *, evaluate_clients: bool = False) -> Arm:
         """Algorithm 1."""
         config = self.config
-        return self.arm(self.lists, config.per_round, config.local_epochs, config.rounds, look=look)
+        return self.arm(
+            self.lists, config.per_round, config.local_epochs, config.rounds, evaluate_clients=evaluate_clients
+        )
 
     def centralised(self) -> Arm:
         """One learner with the tasks of all, as many epochs as a client of FedAgent sees in all rounds."""

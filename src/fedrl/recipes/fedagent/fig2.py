@@ -20,7 +20,7 @@ EARLY = 120 / 210  # of training, "until approximately epoch 120"
 
 def build(config: Config) -> dict[str, Arm]:
     made = study.Study(config)
-    return {SERVER: made.fedagent(look=True)._replace(eval_every=1), CENTRALISED: made.centralised()}
+    return {SERVER: made.fedagent(evaluate_clients=True)._replace(eval_every=1), CENTRALISED: made.centralised()}
 
 
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
@@ -38,7 +38,8 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 def _early(outcome: Outcome) -> np.ndarray:
     """Mean success over what was measured in the first 120 of 210 epochs, if only once, [seeds]."""
     rounds, success = outcome.curve()
-    return success[(rounds > 0) & (rounds <= max(EARLY * rounds[-1], rounds[1]))].mean(axis=0)
+    early: np.ndarray = success[(rounds > 0) & (rounds <= max(EARLY * rounds[-1], rounds[1]))].mean(axis=0)
+    return early
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:

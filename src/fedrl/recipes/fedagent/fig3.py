@@ -27,7 +27,7 @@ def panels(config: Config) -> Panels:
     total = config.rounds * config.local_epochs
     if min(len(set(config.samples)), len(set(config.epochs))) < 2:
         raise RecipeError(
-            f"samples and epochs want at least two values each, to be compared, got {config.samples} and {config.epochs}"
+            f"samples and epochs need at least two values each to compare, got {config.samples} and {config.epochs}"
         )
     if uneven := [e for e in config.epochs if total % e]:
         raise RecipeError(

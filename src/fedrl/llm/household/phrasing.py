@@ -1,15 +1,15 @@
-"""How a file of ALFWorld spells things, and whether the twin knows its rules.
+"""The phrasing of an ALFWorld game file, and whether the simulator knows its rules.
 
 Version 0.4 moves things to a receptacle and arrives at it; earlier ones put them in/on it, arrive at a numbered place
 and have no help. Grammar and domain stand in every game file; beyond these differences they are compared with those of
-version 0.4.2 by a digest, so that a twin never plays by rules it does not have.
+version 0.4.2 by a digest, so that the simulator never plays by rules it does not have.
 """
 
 import hashlib
 import json
 import re
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fedrl.llm.household import pddl
 
@@ -37,18 +37,18 @@ USING = ("toggleobject", "heatobject", "cleanobject", "coolobject", "sliceobject
 ACTIONS = (*MOVES, *USING, "inventory", "examinereceptacle", "examineobject", "look")
 GRAMMAR, DOMAIN = "c1b938770d9dacb0", "cf437239dcc64113"  # digests of version 0.4.2
 
-REFUSED = 'play it with player="alfworld", which reads the rules from the file'
+USE_ENGINE = 'play it with player="alfworld", which reads the rules from the file'
 
 
-class PromptTemplate(NamedTuple):
+class Phrasing(NamedTuple):
     put: str  # the command, of an object o and a receptacle r
     putting: str  # what is answered
     numbered_places: bool  # "You arrive at loc 3." instead of the receptacle's name
     help: bool
 
 
-NEW = PromptTemplate("move {o} to {r}", "You move the {o} to the {r}.", False, True)
-OLD = PromptTemplate("put {o} in/on {r}", "You put the {o} in/on the {r}.", True, False)
+NEW = Phrasing("move {o} to {r}", "You move the {o} to the {r}.", False, True)
+OLD = Phrasing("put {o} in/on {r}", "You put the {o} in/on the {r}.", True, False)
 
 
 def sentence(grammar: str) -> str:
@@ -61,22 +61,24 @@ def sentence(grammar: str) -> str:
     return found[1]
 
 
-def wording(grammar: str, domain: str) -> PromptTemplate:
-    """The spelling of a game file; an error if it has rules that the twin does not know."""
-    return _wording(grammar.replace(f"Your task is to: {sentence(grammar)}.", ""), domain)
+def read_phrasing(grammar: str, domain: str) -> Phrasing:
+    """The phrasing of a game file; an error if it has rules that the simulator does not know."""
+    return _read_phrasing(grammar.replace(f"Your task is to: {sentence(grammar)}.", ""), domain)
 
 
 @lru_cache(8)
-def _wording(grammar: str, domain: str) -> PromptTemplate:
-    actions, rules = _parsed(grammar)
+def _read_phrasing(grammar: str, domain: str) -> Phrasing:
+    actions, rules = _parse(grammar)
     put = actions.get("putobject", ("", ""))[0]
     if put not in (NEW.put, OLD.put):
-        raise ValueError(f'the game spells putting as {put!r}, the twin knows "{NEW.put}" and "{OLD.put}"; {REFUSED}')
+        raise ValueError(
+            f'the game spells putting as {put!r}, the simulator knows "{NEW.put}" and "{OLD.put}"; {USE_ENGINE}'
+        )
     numbered = "{lend.name}" in str(rules.get("GotoLocation.feedback"))
     putting = next((known.putting for known in (NEW, OLD) if _slots(known.putting) in grammar), "")
     if grammar_digest(grammar) != GRAMMAR or domain_digest(domain) != DOMAIN:
-        raise ValueError(f"the game has a grammar or a domain other than that of alfworld 0.4.2; {REFUSED}")
-    return PromptTemplate(put, putting, numbered, "help" in actions)
+        raise ValueError(f"the game has a grammar or a domain other than that of alfworld 0.4.2; {USE_ENGINE}")
+    return Phrasing(put, putting, numbered, "help" in actions)
 
 
 def grammar_digest(grammar: str) -> str:
@@ -87,30 +89,32 @@ def grammar_digest(grammar: str) -> str:
         ("You arrive at {lend.name}.", "You arrive at {r.name}."),
     ):
         grammar = grammar.replace(old, new)
-    actions, rules = _parsed(grammar)
-    told: dict[str, list] = {name: list(actions.get(name, ())) for name in ACTIONS}
+    actions, rules = _parse(grammar)
+    texts: dict[str, list[Any]] = {name: list(actions.get(name, ())) for name in ACTIONS}
     waiting = [
         "#intro#",
         "#list_empty##list_separator##list_last_separator#",
-        *(text for pair in told.values() for text in pair),
+        *(text for pair in texts.values() for text in pair),
     ]
     while waiting:
         for rule in re.findall(r"#([^#]+)#", waiting.pop()):
-            if rule not in told and rule != "task":
-                told[rule] = [[option.get("condition", ""), option["rhs"]] for option in rules.get(rule, [])]
-                waiting += [text for option in told[rule] for text in option]
-    return _digest(told)
+            if rule not in texts and rule != "task":
+                texts[rule] = [[option.get("condition", ""), option["rhs"]] for option in rules.get(rule, [])]
+                waiting += [text for option in texts[rule] for text in option]
+    return _digest(texts)
 
 
 def domain_digest(domain: str) -> str:
     """Of what actions need and do, without their costs."""
-    actions = {part[1]: _free(part[2:]) for part in pddl.read(domain) if part[0] == ":action" and part[1] != "help"}
+    actions = {
+        part[1]: _without_costs(part[2:]) for part in pddl.read(domain) if part[0] == ":action" and part[1] != "help"
+    }
     return _digest(actions)
 
 
-def _parsed(grammar: str) -> tuple[dict[str, tuple[str, str]], dict[str, list]]:
+def _parse(grammar: str) -> tuple[dict[str, tuple[str, str]], dict[str, list[Any]]]:
     """Template and feedback of each action, and the rules they use."""
-    rules: dict[str, list] = {}
+    rules: dict[str, list[Any]] = {}
     for block in re.findall(r'"""(.*?)"""', grammar, re.DOTALL):
         rules |= json.loads(block)
     pattern = r'action\s+(\w+)\s*\{\s*template\s*::\s*"(.*?)";\s*feedback\s*::\s*"(.*?)";'
@@ -121,9 +125,9 @@ def _slots(text: str) -> str:
     return text.format(o="{o.name}", r="{r.name}")
 
 
-def _free(tree: list) -> list:
+def _without_costs(tree: list[Any]) -> list[Any]:
     kept = [part for part in tree if not (isinstance(part, list) and part[:1] == ["increase"])]
-    return [_free(part) if isinstance(part, list) else part for part in kept]
+    return [_without_costs(part) if isinstance(part, list) else part for part in kept]
 
 
 def _digest(value: object) -> str:
