@@ -21,10 +21,11 @@ from fedrl.rollouts.episodes import MOST_STEPS
 from fedrl.rollouts.sampling import make_sampler
 from fedrl.rollouts.shared import SharedState
 from fedrl.selection.participation import everyone
-from fedrl.selection.selection import BuildSelection, Choose, drawing
+from fedrl.selection.selection import BuildSelection, drawing
 from fedrl.trees import Tree
 from fedrl.types import (
     Algorithm,
+    Choose,
     Client,
     Cohort,
     Exchange,

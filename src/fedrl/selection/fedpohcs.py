@@ -4,6 +4,7 @@ from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from fedrl import keys, trees
@@ -178,7 +179,7 @@ def compared(reports: Visited, weight: Array) -> tuple[Array, Array]:
     count, size = reports.value.shape
     flat: Visited = jax.tree.map(lambda x: x.reshape(-1), reports)
     pair, _ = number(flat.names, flat.value != 0)
-    share = weight / jnp.maximum(jnp.sum(weight), jnp.finfo(weight.dtype).tiny)
+    share = weight / jnp.maximum(jnp.sum(weight), np.finfo(weight.dtype).tiny)
     mean = total(jnp.repeat(share, size) * flat.value, pair)
     there = at(mean, pair).reshape(count, size)  # the mean at the pairs a client visited
     elsewhere = jnp.sum(mean**2) - jnp.sum(there**2, axis=1)
@@ -187,7 +188,7 @@ def compared(reports: Visited, weight: Array) -> tuple[Array, Array]:
     counts = jnp.repeat(weight > 0, size)
     mass = jnp.where(counts, jnp.abs(flat.value), 0.0)
     common = at(total(counts.astype(mass.dtype), pair), pair) >= 2
-    shared = jnp.sum(jnp.where(common, mass, 0.0)) / jnp.maximum(jnp.sum(mass), jnp.finfo(mass.dtype).tiny)
+    shared = jnp.sum(jnp.where(common, mass, 0.0)) / jnp.maximum(jnp.sum(mass), np.finfo(mass.dtype).tiny)
     return delta, shared
 
 

@@ -111,7 +111,8 @@ def find(table: Table, sought: Names, wanted: Array) -> Array:
 def _slot(names: Names, tries: Array, slots: int) -> Array:
     """Double hashing: the odd stride visits every slot of a power of two."""
     there = names.high + tries.astype(jnp.uint32) * (names.low | jnp.uint32(1))
-    return (there & jnp.uint32(slots - 1)).astype(jnp.int32)
+    slot: Array = (there & jnp.uint32(slots - 1)).astype(jnp.int32)
+    return slot
 
 
 def _same(a: Names, b: Names) -> Array:

@@ -111,7 +111,7 @@ def _search(env_params: MDP, gamma: Array, weight: Array | None, key: keys.Key, 
         slope = jax.grad(J)(pi)
         slope = slope - jnp.sum(pi * slope, axis=-1, keepdims=True)
         steepest = jnp.max(jnp.abs(slope), axis=-1, keepdims=True)
-        scale = steepest + 1e-6 * jnp.max(steepest) + jnp.finfo(dtype).tiny
+        scale = steepest + 1e-6 * jnp.max(steepest) + np.finfo(dtype).tiny
         proposal = jax.nn.log_softmax(theta + size * slope / scale)
         then = J(jax.nn.softmax(proposal))
         better = then >= now
