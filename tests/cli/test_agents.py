@@ -125,7 +125,7 @@ def test_another_seed_and_another_arm(home, capsys, tmp_path):
         (["play", "run", "--task", 0, "--arm", "alone"], "has no arm 'alone'; did you mean 'one client alone'?"),
         (["play", "parts", "--task", 0], "parts has no finished arm 'FedAgent' yet; `fedrl run --resume --out parts`"),
         (["play", "nowhere", "--task", 0], "cannot read nowhere"),
-        (["evaluate", "run", "--episodes", 0], "--episodes wants a whole number of at least 1, got 0"),
+        (["evaluate", "run", "--episodes", 0], "--episodes expects a whole number of at least 1, got 0"),
         (["evaluate", "run", "--deterministic"], "language agents choose texts word by word; leave it out"),
         (["agents", "label", "nowhere"], "cannot read nowhere"),
         (["agents", "label", "run", "--episodes", 0], "`fedrl agents label --help` shows what it takes"),

@@ -107,7 +107,7 @@ def refused(capsys, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["evaluate", "cart-pole", "--episodes", 0], "--episodes wants a whole number of at least 1, got 0"),
+        (["evaluate", "cart-pole", "--episodes", 0], "--episodes expects a whole number of at least 1, got 0"),
         (["evaluate", "cart-pole", "--arm", "along"], "tiny has no arm 'along'; did you mean 'alone'?"),
         (["evaluate", "cart-pole", "--arm", "zzz"], "tiny has no arm 'zzz'; it has 'PAvg', 'alone'"),
         (["evaluate", "nowhere"], "cannot read nowhere"),
