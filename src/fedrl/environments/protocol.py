@@ -4,7 +4,6 @@
 be compiled (MuJoCo, any Gymnasium environment) is a `Host`: it opens batches of copies that step outside the program.
 """
 
-from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -52,12 +51,44 @@ class Step(NamedTuple):
     truncated: Array | np.ndarray = np.zeros((), bool)  # out of time: the episode stops, though more could be earned
 
 
+class PrepareParams(Protocol):
+    """What the other functions need of a client's parameters, computed once per roll-out."""
+
+    def __call__(self, env_params: Any, /) -> Any: ...
+
+
+class ResetState(Protocol):
+    """The first state of an episode; a deterministic function of the noise."""
+
+    def __call__(self, prepared: Any, noise: Any, /) -> Any: ...
+
+
+class StepState(Protocol):
+    """The next state, its reward, and whether the episode ends; a deterministic function of the noise."""
+
+    def __call__(self, prepared: Any, state: Any, action: Any, noise: Any, /) -> Step: ...
+
+
+class Observe(Protocol):
+    """What the policy sees of a state."""
+
+    def __call__(self, prepared: Any, state: Any, /) -> Any: ...
+
+
+class EnvironmentNoise(Protocol):
+    """Noise for resets and steps, drawn in bulk: [*shape, ...]."""
+
+    def __call__(self, key: Key, shape: tuple[int, ...], /) -> Any: ...
+
+
 class Environment(NamedTuple):
-    prepare: Callable[[Any], Any]  # (env_params) -> prepared parameters, once per roll-out
-    reset: Callable[[Any, Any], Any]  # (prepared, noise) -> state
-    step: Callable[[Any, Any, Any, Any], Step]  # (prepared, state, action, noise)
-    observe: Callable[[Any, Any], Any]  # (prepared, state) -> observation
-    noise: Callable[[Key, tuple[int, ...]], Any]  # (key, shape) -> noise for reset and step, [*shape, ...]
+    """An environment inside the compiled program: pure functions of its parameters."""
+
+    prepare: PrepareParams
+    reset: ResetState
+    step: StepState
+    observe: Observe
+    noise: EnvironmentNoise
     observations: Discrete | Box  # of one agent
     actions: Space  # of one agent
     gamma: float
@@ -107,10 +138,16 @@ class SharedSimulator(Simulator, Protocol):
         ...
 
 
+class OpenSimulator(Protocol):
+    """Open `num_envs` copies of a client's environment; `env_params` are NumPy arrays."""
+
+    def __call__(self, client_id: int, env_params: Any, num_envs: int, /) -> Simulator: ...
+
+
 class Host(NamedTuple):
     """An environment outside the compiled program."""
 
-    open: Callable[[int, Any, int], Simulator]  # (client id, env_params as NumPy, num_envs)
+    open: OpenSimulator
     observations: Discrete | Box
     actions: Space
     gamma: float

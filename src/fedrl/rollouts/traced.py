@@ -1,6 +1,5 @@
 """Roll-outs inside a compiled program: one `lax.scan` over time, `vmap` over the batch."""
 
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -8,13 +7,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from fedrl import keys, trees
-from fedrl.environments.protocol import Environment
+from fedrl.environments.protocol import Environment, EnvironmentNoise
 from fedrl.keys import Key
 from fedrl.trees import Tree
 from fedrl.types import Policy, Trajectory
 
 
-def draw_noise(noise: Callable[[Key, tuple[int, ...]], Any], key: Key, horizon: int, batch: int, hold: int = 1) -> Any:
+def draw_noise(noise: EnvironmentNoise, key: Key, horizon: int, batch: int, hold: int = 1) -> Any:
     """Noise [T, B, ...], each draw held for `hold` steps."""
     count = -(-horizon // hold)
     flat = noise(key, (count * batch,))  # drawn flat: compiled and computed faster
