@@ -230,7 +230,7 @@ def test_bad_worlds_and_settings_are_named():
         tasks.hopper(max_episode_steps=0)
     with pytest.raises(ValueError, match="threads >= 1, or None for its share of the processors, got -1"):
         tasks.hopper(threads=-1)
-    with pytest.raises(ValueError, match="client 4: actions of shape \\(3,\\), wanted \\(2, 3\\)"):
+    with pytest.raises(ValueError, match="client 4: actions of shape \\(3,\\), expected \\(2, 3\\)"):
         tasks.hopper().open(4, host_world(HOPPER), 2).step(np.zeros(3))
 
 
