@@ -1,7 +1,7 @@
 """Evaluation is an exchange like any other; it leaves the server unchanged."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -36,6 +36,7 @@ from fedrl.types import (
     Policy,
     Receive,
     Server,
+    SharedSample,
     Trajectory,
     stepwise,
 )
@@ -162,7 +163,8 @@ def sampled_return(
         ) -> tuple[Trajectory, SharedState]:
             """New epochs: the shared environment in which clients train stays unchanged."""
             first = jax.tree.map(lambda x: x[0], clients.env_params)
-            return sampling.sample(local, clients, sampling.init_shared_state(first, key), key)[0], shared_state
+            act = cast(SharedSample, sampling.sample)
+            return act(local, clients, sampling.init_shared_state(first, key), key)[0], shared_state
 
         def estimate(local: _Local, trajectory: Trajectory, client: Client, key: Key) -> tuple[Array, _Local]:
             reward = trajectory.reward

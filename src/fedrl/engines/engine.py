@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -81,4 +80,4 @@ def placeholders(shapes: Metrics) -> Metrics:
     def fill(like: Array) -> Array:
         return jnp.full(like.shape, jnp.nan if jnp.issubdtype(like.dtype, jnp.floating) else 0, like.dtype)
 
-    return jax.tree.map(fill, shapes)
+    return {name: fill(like) for name, like in shapes.items()}

@@ -99,7 +99,7 @@ class _Columns(DynamicLayer):
     """One layer's keys and values, [rows, heads, columns, width]: a column for every position, and some to spare."""
 
     def __init__(self, reader: Reader) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # transformers has no annotation there
         self.reader = reader
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:

@@ -136,7 +136,8 @@ def regularised_e9(logit: Array) -> Array:
     def one(p: float, q: float) -> Array:
         f = p + (q - p) * x
         paid = 1.0 + LAMBDA_E9 * np.log(2.0).item() * (1.0 + GAMMA_E9)
-        return (LAMBDA_E9 * entropy + GAMMA_E9 * f * paid) / (1.0 - GAMMA_E9 * (1.0 - f))
+        value: Array = (LAMBDA_E9 * entropy + GAMMA_E9 * f * paid) / (1.0 - GAMMA_E9 * (1.0 - f))
+        return value
 
     value: Array = 0.5 * (one(_P_E9[0], _Q_E9[0]) + one(_P_E9[1], _Q_E9[1]))
     return value

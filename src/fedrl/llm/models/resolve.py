@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import torch
 from huggingface_hub import HfApi, snapshot_download
-from huggingface_hub.errors import HFValidationError, HTTPError, RepositoryNotFoundError
+from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
+from huggingface_hub.errors import HTTPError as HTTPError  # type: ignore[attr-defined]  # its client's, passed on
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 

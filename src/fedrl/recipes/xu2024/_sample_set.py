@@ -49,7 +49,8 @@ def _collecting(train: Exchange) -> Callable[[Server, Client, Tree, Key], Trajec
     @jax.jit
     def collect(server: Server, everyone: Client, shared_state: Tree, key: Key) -> Trajectory:
         local = jax.vmap(lambda client: train.local.start(train.send(server, client.id), client, key))(everyone)
-        return train.local.shared_sample(local, everyone, shared_state, key)[0]
+        trajectory: Trajectory = train.local.shared_sample(local, everyone, shared_state, key)[0]
+        return trajectory
 
     return collect
 
