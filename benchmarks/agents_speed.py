@@ -60,9 +60,9 @@ class Agent:
         load_theta(self.model, self.theta)
 
     def play(self, tasks: int, group: int) -> list[Episode]:
-        luck = draw_noise(np.random.default_rng(0), tasks * group)
+        noise = draw_noise(np.random.default_rng(0), tasks * group)
         some = self.app.pool[:tasks].tolist()
-        return play(self.model, self.spec.formatter(), self.app.environment.make, some, group, luck, Acting())
+        return play(self.model, self.spec.formatter(), self.app.environment.make, some, group, noise, Acting())
 
     def improve(self, episodes: list[Episode], group: int, settings: Grpo) -> None:
         """Every other episode is called a good one, so that there is something to learn from each."""

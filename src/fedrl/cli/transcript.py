@@ -26,7 +26,7 @@ def play(path: Path, task: int, out: Path | None, *, arm: str | None, seed: int)
             f"--task is for runs of language agents, and {order.recipe} has none; --client I draws one of its clients"
         )
     if out is not None and out.suffix.lower() not in (".html", ".htm"):
-        raise RecipeError(f"a transcript wants a name that ends in .html, got {out}; try {out}.html")
+        raise RecipeError(f"a transcript needs a name that ends in .html, got {out}; try {out}.html")
     agent = agents.trained_agent(order, path, arm)
     from fedrl.llm import transcript
 

@@ -120,7 +120,7 @@ class _Columns(DynamicLayer):
 
 
 def attention_mask(model: PreTrainedModel, attends: Tensor) -> Tensor:
-    """[rows, 1, tokens, columns] as the model's way of attending wants it: yes and no, or something to be added."""
+    """[rows, 1, tokens, columns] in the form the model's attention expects: yes and no, or something to be added."""
     attends = attends[:, None]
     if model.config._attn_implementation != "eager":
         return attends

@@ -115,9 +115,9 @@ def check(name: str, config: Any, plan: Plan, room: AvailableMemory, *, held: bo
     if held:
         wanted = wanted._replace(weights=0)
     if short := _short(wanted, room):
-        wants, has, where = short
+        needs, has, where = short
         raise ModelError(
-            f"{name} with {_in_words(plan)} needs about {_gb(wants)}{where} (weights {_gb(wanted.weights)}, the rest for "
+            f"{name} with {_in_words(plan)} needs about {_gb(needs)}{where} (weights {_gb(wanted.weights)}, the rest for "
             f"learning from {plan.tokens:,} tokens at once), but {_gb(has)} are free; {_instead(name, config, plan, room)}"
         )
 
@@ -128,7 +128,7 @@ def _short(wanted: Need, room: AvailableMemory) -> tuple[int, int, str] | None:
         sides = [(wanted.near + wanted.arrays, room.host, "")]
     else:
         sides = [(wanted.near, room.device, " on the GPU"), (wanted.arrays, room.host, " in the machine")]
-    return next(((wants, has, where) for wants, has, where in sides if has is not None and wants > has), None)
+    return next(((needs, has, where) for needs, has, where in sides if has is not None and needs > has), None)
 
 
 def _instead(name: str, config: Any, plan: Plan, room: AvailableMemory) -> str:
