@@ -136,7 +136,7 @@ WRONG: Mistakes = {
     "measure as engine": (lambda: trained(method(), FED, engine=sampled_return()), "expects an engine.*, got a measur"),
     "a table of bits": (
         lambda: trained(b_rs_fedpg(batch=1, lam=0.1, policy=softmax_table(), **STEPS), FED),
-        r"wants a bit-level policy, one decision for each of the 2 bits .* with 1 for 3 actions; use bit_softmax",
+        r"needs a bit-level policy, one decision for each of the 2 bits .* with 1 for 3 actions; use bit_softmax",
     ),
     "a large seed": (lambda: trained(method(), seed=2**32), r"seeds go up to 2\*\*32 - 1, got 1 from 4294967296 on"),
     "too many seeds": (

@@ -243,14 +243,14 @@ def test_no_table_of_rounded_images():
     image = Box((84, 84, 4), (0.0,) * 28_224, (1.0,) * 28_224)
     federation, learner = where(), LEARNER(where().environment)
     seeing = replace(federation, environment=federation.environment._replace(observations=image))
-    with pytest.raises(ValueError, match="means nothing in 28224 dimensions.* raise max_dimensions=300 of fedpohcs"):
+    with pytest.raises(ValueError, match="is useless in 28224 dimensions.* raise max_dimensions=300 of fedpohcs"):
         METHODS["fedpohcs"](seeing, learner)
     assert fedpohcs(CANDIDATES, CHOSEN, max_dimensions=30_000)(seeing, learner).before
 
 
 def test_bad_numbers():
     learner = LEARNER(where().environment)
-    with pytest.raises(ValueError, match="3 of 2 candidates of 8 clients cannot be chosen; want 1 <= clients <="):
+    with pytest.raises(ValueError, match="3 of 2 candidates of 8 clients cannot be chosen; choose 1 <= clients <="):
         uniform_of(2, 3)(where(), learner)
     with pytest.raises(ValueError, match="9 candidates of 8"):
         fedpohcs(9, 3)(where(), learner)
