@@ -40,6 +40,7 @@ def _sketch(request):
         patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
         yield
     jax.config.update("jax_disable_most_optimizations", False)
+    processes.stop()  # workers that compile so must not work for other files, whose bits are compared
 
 
 @pytest.fixture(scope="module", autouse=True)

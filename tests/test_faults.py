@@ -250,7 +250,7 @@ def test_a_run_goes_on_with_an_environment_that_was_fixed(tmp_path):
     method, options = pavg(eta=0.3, local_steps=1, horizon=4), {"engine": one_at_a_time(), "out": tmp_path}
     with pytest.raises(EnvironmentFailed, match="the boat is stuck"):
         fedrl.train(method, fedrl.gymnasium(broken, 2, max_episode_steps=4), rounds=1, **options)
-    with pytest.raises(ValueError, match=r"make_env is another\); delete that `code` line from run.toml if you fixed"):
+    with pytest.raises(ValueError, match=r"make_env differs\); delete that `code` line from run.toml if you fixed"):
         fedrl.train(method, fedrl.gymnasium(fixed, 2, max_episode_steps=4), rounds=1, **options)
     file = tmp_path / "run.toml"
     file.write_text(

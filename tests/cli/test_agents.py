@@ -74,7 +74,7 @@ def test_a_transcript_is_printed_and_written(home, capsys):
     assert f"2 of those held out, number {number} of webshop" in out
     assert "FedAgent, after 2 rounds with seed 0" in out
     assert "temperature 0.4" in out
-    with study.application.env_params.make() as env:
+    with study.application.environment.make() as env:
         first = env.reset(options={"task": number})[0]
     assert first.split()[:6] == out.partition("step 1 ")[2].split()[1:7]
     actions = re.findall(r"^says and does  (.+)$", out, re.MULTILINE)
@@ -115,13 +115,13 @@ def test_another_seed_and_another_arm(home, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["play", "run"], "run is a run of language agents, whose episodes are read, not drawn; give --task 0"),
+        (["play", "run"], "run is a run of language agents, whose episodes are text; give --task 0"),
         (["play", "run", "--out", "page.html"], "give --task 0"),
         (["play", "run", "--task", 4], "there is no held-out task 4; fedagent/quickstart has 4, from 0 to 3"),
         (["play", "run", "--task", -1], "there is no held-out task -1"),
         (["play", "run", "--task", 0, "--out", "a.gif"], "a transcript needs a name that ends in .html, got a.gif"),
-        (["play", "run", "--task", 0, "--client", 1], "--client is for episodes that are drawn, --task for those that"),
-        (["play", "run", "--task", 0, "--steps", 1], "--steps is for episodes that are drawn"),
+        (["play", "run", "--task", 0, "--client", 1], "--client is for episodes drawn as a clip, --task for transcripts"),
+        (["play", "run", "--task", 0, "--steps", 1], "--steps is for episodes drawn as a clip"),
         (["play", "run", "--task", 0, "--arm", "alone"], "has no arm 'alone'; did you mean 'one client alone'?"),
         (["play", "parts", "--task", 0], "parts has no finished arm 'FedAgent' yet; `fedrl run --resume --out parts`"),
         (["play", "nowhere", "--task", 0], "cannot read nowhere"),
@@ -261,4 +261,4 @@ def test_without_the_extra(home):
         [sys.executable, "-c", WITHOUT], cwd=home, env=os.environ, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    assert done.stderr == "fedrl: language agents want torch: pip install 'fedrl[llm]'\n" * 2
+    assert done.stderr == "fedrl: language agents need torch: pip install 'fedrl[llm]'\n" * 2

@@ -125,7 +125,7 @@ def test_arms_of_figure_3_share_what_is_the_same():
         name: outcome(0.2, 1 - level if "epochs" in name else i / 10) for i, (name, level) in enumerate(finals.items())
     }
     assert [claim.verdict for claim in recipe.claims(config, bad)] == [judge.FAILS] * 2
-    with pytest.raises(RecipeError, match="at least two values each, to be compared"):
+    with pytest.raises(RecipeError, match="at least two values each to compare"):
         recipe.build(configure(recipe, paper=False, overrides=TINY | {"epochs": (1,)}))
     with pytest.raises(RecipeError, match="16 epochs in all .* cannot be rounds of 3"):
         recipe.build(configure(recipe, paper=False, overrides=TINY | {"rounds": 16}))

@@ -224,12 +224,12 @@ def test_what_an_id_of_gymnasium_stands_for(monkeypatch):
     by_name = registered("gymnasium.envs.classic_control:PendulumEnv", g=9.0)
     assert registered(PendulumEnv, g=9.0) == by_name
     found = list(differences(by_name, registered(PendulumEnv, g=1.0)))
-    assert found == ["it.copy_of.make_env.kwargs.g is 9.0 there, 1.0 here"]
+    assert found == ["it.make_copy.make_env.kwargs.g is 9.0 there, 1.0 here"]
     own = registered(f"{__name__}:Other", g=9.0)
     assert own["it"]["copy_of"]["make_env"]["entry_point"]["code"].startswith("python 3.")
     assert own == registered(Other, g=9.0)
     monkeypatch.setattr(Other, "step", lambda self, action: None)
-    assert list(differences(own, registered(Other, g=9.0))) == ["the code of it.copy_of.make_env.entry_point differs"]
+    assert list(differences(own, registered(Other, g=9.0))) == ["the code of it.make_copy.make_env.entry_point differs"]
     gym.registry.pop("My-v0")
 
 
@@ -266,4 +266,4 @@ def test_two_processes_say_the_same(tmp_path):
     }  # fmt: skip
     assert said["1"] == said["2"]
     assert "KINDS = [" in said["1"]
-    assert "[federation.environment.open.copy_of.make_env]" in said["1"]
+    assert "[federation.environment.open.make_copy.make_env]" in said["1"]

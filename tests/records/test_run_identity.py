@@ -245,6 +245,6 @@ def test_without_what_only_posix_has(tmp_path):
     assert (tmp_path / "run" / "run.toml").exists()
     assert said.returncode == 2, said.stderr
     assert re.fullmatch(
-        r"fedrl: processes wants Linux or macOS, this is \w+; use engine=one_at_a_time\(\)\n", said.stderr
+        r"fedrl: processes needs Linux or macOS, this is \w+; use engine=one_at_a_time\(\)\n", said.stderr
     )
     assert not (tmp_path / "nowhere").exists()

@@ -84,7 +84,7 @@ def test_new_adapters_change_nothing_and_are_always_the_same():
 
 
 def test_more_layers_than_there_are():
-    with pytest.raises(ValueError, match="from 1 to 2 of the model's layers"):
+    with pytest.raises(ValueError, match="from 1 to 2, the model's layers"):
         make_trainable(net(), tokenizer(), Lora(layers=3))
 
 
