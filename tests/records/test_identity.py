@@ -226,7 +226,7 @@ def test_what_an_id_of_gymnasium_stands_for(monkeypatch):
     found = list(differences(by_name, registered(PendulumEnv, g=1.0)))
     assert found == ["it.make_copy.make_env.kwargs.g is 9.0 there, 1.0 here"]
     own = registered(f"{__name__}:Other", g=9.0)
-    assert own["it"]["copy_of"]["make_env"]["entry_point"]["code"].startswith("python 3.")
+    assert own["it"]["make_copy"]["make_env"]["entry_point"]["code"].startswith("python 3.")
     assert own == registered(Other, g=9.0)
     monkeypatch.setattr(Other, "step", lambda self, action: None)
     assert list(differences(own, registered(Other, g=9.0))) == ["the code of it.make_copy.make_env.entry_point differs"]
