@@ -140,7 +140,7 @@ def test_paces():
     assert steps == [8, 5, 4, 2]  # Eq. 6
     often = [int(drawn(2, 4)(1, 6)(Client(jnp.int32(0), (), (), ()), jax.random.key(i))) for i in range(60)]
     assert sorted(set(often)) == [2, 3, 4]
-    with pytest.raises(ValueError, match=r"clients \[1\] finish no update in a period of tau=3; raise tau or leave"):
+    with pytest.raises(ValueError, match=r"clients \[1\] finish no update in a period of tau=3; raise tau or exclude"):
         by_step_time([1.0, 9.0])(2, 3)
     with pytest.raises(ValueError, match="expected 2 numbers of local updates between 1 and tau=3"):
         given([1, 4])(2, 3)

@@ -139,7 +139,7 @@ def test_freely_up_to_the_end_or_the_most():
 
 
 def test_freely_wants_noise_for_every_token():
-    with pytest.raises(ValueError, match="6 tokens want as many uniform numbers a row, got 4"):
+    with pytest.raises(ValueError, match="6 tokens need as many uniform numbers per row, got 4"):
         generate_answers(opened(OPENINGS[:1]), FORMATTER.end, [3], np.zeros((1, 4)), 1.0, 6)
 
 

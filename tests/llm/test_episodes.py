@@ -119,7 +119,7 @@ def test_free_answers():
 
 def test_free_answers_want_noise_for_all_their_tokens():
     acting = Acting(decode="free", most_tokens=100)
-    with pytest.raises(ValueError, match="100 tokens want as many uniform numbers a row, got 64"):
+    with pytest.raises(ValueError, match="100 tokens need as many uniform numbers per row, got 64"):
         played(acting=acting)
     assert draw_noise(np.random.default_rng(0), 2, acting)(0).shape == (2, 100)
 

@@ -268,5 +268,5 @@ def test_wrong_requests():
         grpo(SPEC, tasks=2, group=1)
     talking = fmarl(grpo(SPEC, tasks=2, group=2, local_steps=1), tau=1, graph=ring(3))
     evaluation = held_out(SPEC, COLOURS_ENVIRONMENT, HELD_OUT)
-    with pytest.raises(ValueError, match="this one learns in plain Python"):
+    with pytest.raises(ValueError, match="this one learns in Python"):
         fedrl.train(talking, clients(), rounds=1, engine=one_at_a_time(), evaluation=evaluation)

@@ -60,7 +60,7 @@ def test_bad_federations():
         Federation(environment, env_params._replace(kernel=env_params.kernel * 1.1))
     with pytest.raises(ValueError, match="reward \\(1, 2, 0\\) is nan"):
         Federation(environment, env_params._replace(reward=env_params.reward.at[1, 2, 0].set(jnp.nan)))
-    with pytest.raises(ValueError, match="say how many clients"):
+    with pytest.raises(ValueError, match="env_params is a function, so clients must be at least 1, got None"):
         Federation(environment, lambda key, i: env_params)
     with pytest.raises(ValueError, match="same leading client axis"):
         Federation(environment, env_params, clients=7)
