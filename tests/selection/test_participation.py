@@ -64,7 +64,7 @@ def test_bad_federations():
         Federation(environment, lambda key, i: env_params)
     with pytest.raises(ValueError, match="same leading client axis"):
         Federation(environment, env_params, clients=7)
-    with pytest.raises(ValueError, match="3 positive numbers"):
+    with pytest.raises(ValueError, match="3 positive finite numbers"):
         Federation(environment, env_params, weight=jnp.ones(4))
     with pytest.raises(ValueError, match="strictly between 0 and 1, got 1.0"):
         federation(3, gamma=1.0)
