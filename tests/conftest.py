@@ -29,6 +29,76 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 SKETCHED = {"cli", "experiments", "plots", "recipes"}
 
 
+# Left out of `make test-fast`: they kill processes, start servers, sample very many episodes, or train and compile for long.
+SLOW = [
+    "algorithms/test_fapi.py",
+    "algorithms/test_fapi_networks.py",
+    "algorithms/test_fedhapg_m.py",
+    "algorithms/test_federated.py",
+    "cli/test_agents.py",
+    "cli/test_app.py",
+    "cli/test_evaluate.py",
+    "cli/test_play.py",
+    "cli/test_play_traffic.py",
+    "engines/test_engines.py",
+    "engines/test_faults_of_workers.py",
+    "engines/test_processes.py",
+    "engines/test_ray.py",
+    "engines/test_ray_closed.py",
+    "engines/test_ray_two_hosts.py",
+    "environments/tabular/test_random_mdp.py",
+    "environments/tabular/test_solvers.py",
+    "environments/traffic/osm/test_roads.py",
+    "environments/traffic/test_figure_eight.py",
+    "federations/test_osm.py",
+    "federations/test_pettingzoo_envs.py",
+    "federations/test_user_environments.py",
+    "flower/test_llm_run.py",
+    "flower/test_run.py",
+    "learners/test_actor_critic.py",
+    "learners/test_estimators.py",
+    "learners/test_hapg.py",
+    "learners/test_ppo.py",
+    "learners/test_tac.py",
+    "learners/test_trajectory_memory.py",
+    "learners/test_trpo.py",
+    "llm/models/test_behaviour_cloning.py",
+    "llm/models/test_pretrained.py",
+    "llm/test_adapters.py",
+    "llm/test_learner.py",
+    "llm/test_prompt.py",
+    "policies/test_saved.py",
+    "records/test_run_identity.py",
+    "recipes/test_fedagent.py",
+    "recipes/test_labbi2025.py",
+    "recipes/test_wang2024.py",
+    "recipes/test_wang2024_deep.py",
+    "recipes/test_xie2025.py",
+    "recipes/test_xie2025_roads.py",
+    "recipes/test_xu2024.py",
+    "recipes/test_xu2024_table4.py",
+    "rollouts/test_shared.py",
+    "selection/test_fedpohcs.py",
+    "selection/test_tabular.py",
+    "test_benchmarks.py",
+    "test_faults.py",
+    "test_resume.py",
+    "test_resume_agents.py",
+    "theory/test_fapi.py",
+    "types/test_installed.py",
+]
+
+
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+    slow = {here / name for name in SLOW}
+    if missing := [str(path) for path in slow if not path.exists()]:
+        raise pytest.UsageError(f"tests/conftest.py lists as slow what is not there: {', '.join(missing)}")
+    for item in items:
+        if item.path in slow:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _sketch(request):
     """Compile with few optimisations in the folders above, and in the processes their tests start."""
