@@ -120,7 +120,10 @@ def test_another_seed_and_another_arm(home, capsys, tmp_path):
         (["play", "run", "--task", 4], "there is no held-out task 4; fedagent/quickstart has 4, from 0 to 3"),
         (["play", "run", "--task", -1], "there is no held-out task -1"),
         (["play", "run", "--task", 0, "--out", "a.gif"], "a transcript needs a name that ends in .html, got a.gif"),
-        (["play", "run", "--task", 0, "--client", 1], "--client is for episodes drawn as a clip, --task for transcripts"),
+        (
+            ["play", "run", "--task", 0, "--client", 1],
+            "--client is for episodes drawn as a clip, --task for transcripts",
+        ),
         (["play", "run", "--task", 0, "--steps", 1], "--steps is for episodes drawn as a clip"),
         (["play", "run", "--task", 0, "--arm", "alone"], "has no arm 'alone'; did you mean 'one client alone'?"),
         (["play", "parts", "--task", 0], "parts has no finished arm 'FedAgent' yet; `fedrl run --resume --out parts`"),
