@@ -110,4 +110,5 @@ print(*sys.modules)
     ours = {
         name for name in loaded if name.startswith("fedrl.") and not name.startswith("fedrl.environments.traffic.sumo")
     }
-    assert ours == {"fedrl.environments", "fedrl.cache_folder"}, "the folder for SUMO's networks is all it may ask for"
+    folders = {"fedrl.environments", "fedrl.environments.traffic"}
+    assert ours == {*folders, "fedrl.cache_folder"}, "the folder for SUMO's networks is all it may ask for"
