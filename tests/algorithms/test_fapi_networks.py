@@ -33,8 +33,8 @@ def test_first_the_critic_moves_then_the_actor():
     state, _ = play.init([0])
     server, clients = jax.tree.map(lambda x: x[0], (state.server, state.clients))
     evaluation, improvement = algorithm.exchanges
-    evaluation = sampled_return(1)(algorithm, CARTS)
-    player = _Program(algorithm, CARTS, evaluation, 1, STOP, _each("map", 1)).player(CARTS.shared())
+    measuring = sampled_return(1)(algorithm, CARTS)
+    player = _Program(algorithm, CARTS, measuring, 1, STOP, _each("map", 1)).player(CARTS.shared())
     first = State(key, server, clients)
     (second,), _ = rounds.play((evaluation,), player, [first])
     after = second.server
