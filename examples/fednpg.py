@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 
 import fedrl
-from fedrl.algorithms.fedavg import fedavg
-from fedrl.environments.tabular import finite, random_mdp
-from fedrl.learners.gradient_steps import BuildDirection, Direction, gradient_learner
+from fedrl.algorithms import fedavg
+from fedrl.environments import dense_mdps, finite_mdp
+from fedrl.learners import BuildDirection, Direction, gradient_learner
 from fedrl.learners.reinforce import reward_to_go
 from fedrl.rollouts.episodes import env_steps, sampler
 
@@ -39,7 +39,7 @@ def natural_gradient(*, horizon: int, batch: int) -> BuildDirection:
 
 def main(rounds: int = 30) -> None:
     federation = fedrl.Federation(
-        finite.environment(states=5, actions=4, gamma=0.9), env_params=random_mdp.dense(5, 4, kappa=0.4), clients=10
+        finite_mdp(states=5, actions=4, gamma=0.9), env_params=dense_mdps(5, 4, kappa=0.4), clients=10
     )
     algorithm = fedavg(gradient_learner(natural_gradient(horizon=40, batch=8), eta=0.02, local_steps=2))
     run = fedrl.train(algorithm, federation, rounds=rounds)

@@ -7,6 +7,9 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
 
 from fedrl.cache_folder import cache_folder
 
+# The secret that signs experiments of tests is not the user's own.
+os.environ["XDG_CONFIG_HOME"] = str(cache_folder("settings-of-tests"))
+
 # Compiling is most of what the tests do: they and all processes they start share one cache of programs, small ones too.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(cache_folder("compiled-by-tests")))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
@@ -18,7 +21,7 @@ import cloudpickle
 import jax
 import pytest
 
-from fedrl.engines import processes
+from fedrl.engines import local_processes
 from fedrl.rollouts import host
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -26,7 +29,7 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 
 
 # Most of their time is compiling, and they compare nothing to the bit: less optimised programs will do (a third faster).
-SKETCHED = {"cli", "experiments", "plots", "recipes"}
+SKETCHED = {"cli", "experiments", "plots", "recipes", "test_docs_blocks.py"}
 
 
 # Left out of `make test-fast`: they kill processes, start servers, sample very many episodes, or train and compile for long.
@@ -38,11 +41,16 @@ SLOW = [
     "cli/test_agents.py",
     "cli/test_app.py",
     "cli/test_evaluate.py",
+    "cli/test_export.py",
+    "cli/test_new.py",
+    "cli/test_own_recipes.py",
+    "cli/test_personalise.py",
     "cli/test_play.py",
     "cli/test_play_traffic.py",
+    "cli/test_resume_train.py",
     "engines/test_engines.py",
     "engines/test_faults_of_workers.py",
-    "engines/test_processes.py",
+    "engines/test_local_processes.py",
     "engines/test_ray.py",
     "engines/test_ray_closed.py",
     "engines/test_ray_two_hosts.py",
@@ -50,6 +58,9 @@ SLOW = [
     "environments/tabular/test_solvers.py",
     "environments/traffic/osm/test_roads.py",
     "environments/traffic/test_figure_eight.py",
+    "examples/test_notebooks.py",
+    "examples/test_programs.py",
+    "experiments/test_personalisation.py",
     "federations/test_osm.py",
     "federations/test_pettingzoo_envs.py",
     "federations/test_user_environments.py",
@@ -81,6 +92,8 @@ SLOW = [
     "selection/test_fedpohcs.py",
     "selection/test_tabular.py",
     "test_benchmarks.py",
+    "test_docs.py",
+    "test_docs_blocks.py",
     "test_faults.py",
     "test_resume.py",
     "test_resume_agents.py",
@@ -110,7 +123,7 @@ def _sketch(request):
         patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
         yield
     jax.config.update("jax_disable_most_optimizations", False)
-    processes.stop()  # workers that compile so must not work for other files, whose bits are compared
+    local_processes.stop()  # workers that compile so must not work for other files, whose bits are compared
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -126,5 +139,5 @@ def travelling(request):
     cloudpickle.register_pickle_by_value(request.module)
     yield
     cloudpickle.unregister_pickle_by_value(request.module)
-    processes.stop()
+    local_processes.stop()
     host.close_all()

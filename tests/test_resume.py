@@ -61,7 +61,9 @@ def complete(start, folder: Path) -> str:
 
 
 def results(folder: Path) -> dict[str, bytes]:
-    return {name: (folder / name).read_bytes() for name in ("policy.safetensors", "returns.safetensors")}
+    return {
+        name: (folder / name).read_bytes() for name in ("policy.safetensors", "returns.safetensors", "best.safetensors")
+    }
 
 
 def check_log(folder: Path) -> None:

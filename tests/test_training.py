@@ -1,16 +1,19 @@
 """What `train` leaves behind: rows, costs, and a run that goes on where it stopped."""
 
+import gymnasium as gym
 import jax
 import numpy as np
 import pytest
 from support.federations import environment, federation
 
+import fedrl
 from fedrl import Federation, train
 from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.engines.fused import fused
+from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments.tabular import random_mdp
-from fedrl.evaluation import exact_return
+from fedrl.evaluation import exact_return, sampled_return
 from fedrl.records import log, snapshots
 from fedrl.selection.participation import uniform
 
@@ -96,3 +99,25 @@ def test_a_folder_that_has_played_more_rounds_is_refused(tmp_path):
     train(PAVG, federation(4), rounds=2, seed=1, out=tmp_path / "run")
     with pytest.raises(ValueError, match="already played 2 rounds, 1 were asked for"):
         train(PAVG, federation(4), rounds=1, seed=1, out=tmp_path / "run")
+
+
+def test_every_state_is_evaluated_once_and_an_opening_is_not_played_again(tmp_path):
+    """On the simulator of one client: 6 resets in the opening, 2 in each evaluation, 1 in each round."""
+    resets = tmp_path / "resets"
+
+    class Counted(gym.Wrapper):
+        def reset(self, **options):
+            with open(resets, "a") as file:
+                file.write("x")
+            return super().reset(**options)
+
+    where = fedrl.gymnasium(lambda client: Counted(gym.make("FrozenLake-v1")), clients=1, max_episode_steps=8)
+    method = fedsvrpg_m(beta=0.5, eta=0.1, local_steps=1, horizon=4, batch=1, first_batch=6)
+    options = {"seed": 3, "eval_every": 2, "engine": one_at_a_time(), "evaluation": sampled_return(2)}
+    train(method, where, rounds=3, out=tmp_path / "run", **options)
+    assert len(resets.read_text()) == 6 + 2 * len([0, 2, 3]) + 3
+    run = train(method, where, rounds=5, out=tmp_path / "run", **options)
+    assert len(resets.read_text()) == 6 + 2 * len([0, 2, 3, 4, 5]) + 5
+    at_once = train(method, where, rounds=5, **options)
+    assert np.asarray(run.theta).tobytes() == np.asarray(at_once.theta).tobytes()
+    assert run.returns.tobytes() == at_once.returns.tobytes()

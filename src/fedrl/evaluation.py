@@ -41,6 +41,8 @@ from fedrl.types import (
     stepwise,
 )
 
+__all__ = ["Evaluation", "default_evaluation", "evaluation_exchange", "exact_return", "sampled_return"]
+
 Evaluation = Callable[[Algorithm, Federation], Exchange]
 
 
@@ -217,3 +219,7 @@ def evaluation_exchange(
         receive=receive,
         channel=plain,
     )
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -13,9 +13,11 @@ import numpy as np
 
 from fedrl.arguments import checked
 
+__all__ = ["DESCRIPTIONS", "STOP", "ClientFault", "FaultCode", "Faults", "leave_out", "stop"]
+
 
 class FaultCode(IntEnum):
-    """FaultCode a client did not count in an exchange. Metrics carry these numbers."""
+    """Why a client did not count in an exchange. Metrics carry these numbers."""
 
     FINE = 0
     NOT_FINITE = 1
@@ -116,3 +118,7 @@ def _plain(number: Any) -> Any:
 
 
 STOP = stop()
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,22 +1,25 @@
-"""A finished run: returned by `fedrl.train`, or read from its folder by `fedrl.load`."""
+"""A finished run: returned by `fedrl.train`, or read from its folder by `fedrl.load` (`loading.py`)."""
 
-import warnings
+import html
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
 
-from fedrl.policies import saved
+from fedrl import client_returns, trained
+from fedrl.client_returns import ClientReturns
 from fedrl.policies.saved import Act, SavedPolicy
 from fedrl.records import log
-from fedrl.records.folder import RunFolder
+from fedrl.records.formatting import number
 from fedrl.records.log import Row
 from fedrl.records.rows import of_each
-from fedrl.records.run_toml import RunFolderError
+from fedrl.trained import Trained
 from fedrl.trees import Tree
 
-FINISH = "to finish it, call fedrl.train again with the same arguments and this out"
+if TYPE_CHECKING:
+    from fedrl.export import ExportReport
 
 
 class Run(NamedTuple):
@@ -27,6 +30,8 @@ class Run(NamedTuple):
     returns: np.ndarray  # [seeds, clients] at the end
     folder: Path | None
     saved: SavedPolicy
+    best: SavedPolicy | None  # the policy of the best evaluation, by the mean return over seeds and clients
+    restore: Callable[[], Trained]  # the federation after training, to act in it again
 
     def policy(
         self,
@@ -34,6 +39,7 @@ class Run(NamedTuple):
         seed: int = 0,
         deterministic: bool = True,
         *,
+        best: bool = False,
         observation_space: Any = None,
         action_space: Any = None,
     ) -> Act:
@@ -41,11 +47,88 @@ class Run(NamedTuple):
 
         `client=None` acts like a client that was not in the federation. `seed` counts the run's seeds from 0. With
         `deterministic=False` actions are sampled; noise that training held for several steps is held for as many calls.
-        `observation_space` and `action_space` are for a new client, if clients' bounds differ.
+        `best=True` is the policy of the best evaluation instead of the last round's. `observation_space` and
+        `action_space` are for a new client, if clients' bounds differ.
         """
-        return self.saved.policy(
+        return self.policy_file(best).policy(
             client, seed, deterministic, observation_space=observation_space, action_space=action_space
         )
+
+    def policy_file(self, best: bool = False) -> SavedPolicy:
+        """The last or the best policy as it is in its file; a ValueError if the best was not kept."""
+        if best and self.best is None:
+            raise ValueError(
+                "the best policy of this run was not kept; train with keep_best=True (a recipe: fedrl run --keep-best), or "
+                "leave out best"
+            )
+        return self.best if best and self.best else self.saved
+
+    def trained(self, best: bool = False) -> Trained:
+        """The federation after training, its clients acting with the last or the best policy."""
+        policy = self.policy_file(best)
+        return trained.acting_with(self.restore(), policy) if best else self.restore()
+
+    def export(
+        self,
+        path: str | Path,
+        format: str | None = None,
+        *,
+        client: int | None = None,
+        seed: int = 0,
+        best: bool = False,
+        play: bool = True,
+        observation_space: Any = None,
+        action_space: Any = None,
+    ) -> "ExportReport":
+        """Write the policy as a file that needs no fedrl: "numpy" (.py), "onnx" or "torch" (.pt2); None: as `path` ends.
+
+        It is compared with `policy()` first, on 10,000 observations and in ten episodes that it plays in the client's
+        environment (client 0's for a new client); the report says why if none could be played. `play=False` leaves the
+        environment alone: it may be hardware. `client`, `seed`, `best` and the spaces are as there.
+        """
+        from fedrl.export import export
+        from fedrl.export.episodes import of_run
+
+        return export(
+            self.policy_file(best), path, format, client=client, seed=seed,
+            episodes=of_run(self.restore, client, seed, allowed=play),
+            observation_space=observation_space, action_space=action_space,
+        )  # fmt: skip
+
+    def evaluate(
+        self, episodes: int | None = None, deterministic: bool = False, seed: int = 0, *, best: bool = False
+    ) -> ClientReturns:
+        """Returns of every client in `episodes` fresh episodes each (20), with the policy of the last round or the `best`.
+
+        Another `seed` plays other episodes. Finite MDPs are solved exactly; language agents play their held-out tasks.
+        """
+        return client_returns.evaluate(self.trained(best), episodes, seed=seed, deterministic=deterministic)
+
+    def play(
+        self,
+        client: int = 0,
+        path: str | Path | None = None,
+        *,
+        seed: int = 0,
+        steps: int | None = None,
+        best: bool = False,
+    ) -> Path:
+        """One episode of a client with its last or `best` policy, as a .gif or .mp4 (figures/client-0.gif)."""
+        from fedrl.rendering import clip_of_client
+
+        target = Path(path or (self.folder or Path(".")) / "figures" / clip_of_client.file_name(client, best))
+        return clip_of_client.draw(self.trained(best), client, target, seed=seed, steps=steps).path
+
+    def frame(self) -> Any:
+        """The log as a pandas frame, one row per round."""
+        try:
+            import pandas
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError(
+                "a frame needs pandas, which is not installed; pip install 'fedrl[frames]', or use run.rows",
+                name="pandas",
+            ) from None
+        return pandas.DataFrame(log.plain("rows", self.rows))
 
     def returns_by_client(self) -> np.ndarray:
         """Mean final return of each client over the seeds."""
@@ -58,59 +141,23 @@ class Run(NamedTuple):
         target = Path(path or (self.folder or Path(".")) / "figures" / "return.png")
         return draw({"": self.rows}, target)
 
-
-def load(folder: str | Path) -> Run:
-    """The finished run in `folder`: that of `fedrl.train(out=…)`, of a recipe with one arm, or of one arm of several.
-
-    If a finished run was continued with more rounds and interrupted, returns the finished one, with a warning.
-    """
-    place = _arm(Path(folder))
-    policy = saved.read(place / "policy.safetensors")
-    rounds = policy.header.get("rounds")  # files of earlier versions do not say
-    try:
-        with safe_open(place / "returns.safetensors", "np") as file:
-            returns, evaluated = file.get_tensor("returns"), (file.metadata() or {}).get("rounds")
-        rows = log.read(place / "log.jsonl")
-    except (OSError, SafetensorError) as error:
-        raise RunFolderError(f"{place} is not a whole finished run ({error}); repeat it or use another copy") from None
-    if not rows:
-        raise RunFolderError(f"{place / 'log.jsonl'} is empty; repeat the run or use another copy")
-    if evaluated is not None and evaluated != str(rounds):
-        raise RunFolderError(
-            f"{place} holds the policy of round {rounds} and the returns of round {evaluated}: it was interrupted; {FINISH}"
+    def __repr__(self) -> str:
+        last, header = self.rows[-1], self.saved.header
+        count, place = header["seeds"]["count"], f", in {self.folder}" if self.folder else ""
+        best = f", best {number(self._best_return())} in round {self.best.header['rounds']}" if self.best else ""
+        seeds = "1 seed" if count == 1 else f"{count} seeds"
+        return (
+            f"Run({header['method']}, {header['clients']} clients, {seeds}, {last['round']} rounds, "
+            f"return {number(last.get('return'))}{best}{place})"
         )
-    return Run(_up_to(rounds, rows, place), policy.tensors, returns, place, policy)
 
+    def _best_return(self) -> Any:
+        best = self.best.header["rounds"] if self.best else None
+        return next((row["return"] for row in self.rows if row["round"] == best and "return" in row), None)
 
-def _up_to(rounds: int | None, rows: list[Row], place: Path) -> list[Row]:
-    """The rows up to the round of the policy."""
-    last = rows[-1]["round"]
-    if rounds is None or last == rounds:
-        return rows
-    history = (
-        f"the run continued to round {last}" if last > rounds else f"the log ends at round {last}, as the run went back"
-    )
-    warnings.warn(
-        f"{place} holds the policy of round {rounds}; {history} and was interrupted, so its rows from round {rounds + 1} on "
-        f"are left out; {FINISH}",
-        stacklevel=3,
-    )
-    return [row for row in rows if row["round"] <= rounds]
-
-
-def _arm(folder: Path) -> Path:
-    if (folder / "policy.safetensors").exists():
-        return folder
-    arms = sorted(place for place in folder.glob("arms/*") if place.is_dir())
-    finished = [arm for arm in arms if (arm / "policy.safetensors").exists()]
-    names = ", ".join(str(arm) for arm in finished)
-    if arms and not RunFolder(folder).finished:
-        also = f", or load a finished arm: {names}" if finished else ""
-        raise RunFolderError(
-            f"{folder} holds an unfinished run of a recipe; continue with `fedrl run --resume --out {folder}`{also}"
-        )
-    if len(arms) == len(finished) == 1:
-        return finished[0]
-    if finished:
-        raise RunFolderError(f"{folder} holds {len(arms)} arms; load one of them: {names}")
-    raise RunFolderError(f"{folder} has no policy.safetensors; a run writes it when it is finished")
+    def _repr_html_(self) -> str:
+        """The learning curve and the final returns, for notebooks."""
+        with tempfile.TemporaryDirectory() as folder:
+            svg = self.plot(Path(folder) / "return.svg").read_text(encoding="utf-8")
+        final = ClientReturns(self.returns, "final returns, measured as in training")
+        return f"<p><b>{html.escape(repr(self))}</b></p>{svg[svg.index('<svg') :]}{final._repr_html_()}"

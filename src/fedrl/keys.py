@@ -21,3 +21,8 @@ def of(key: Key, *address: str | int | Array) -> Key:
 
 def of_seed(seed: int) -> Key:
     return jax.random.key(seed)
+
+
+def seed_of(key: Key) -> int:
+    """The seed that `of_seed` made this key of."""
+    return int(jax.random.key_data(key)[-1])

@@ -7,12 +7,8 @@ import pytest
 from support.federations import federation, random_mdps
 
 from fedrl import keys
-from fedrl.algorithms.fapi import (
-    bellman_sweeps,
-    fapi_with_federated_evaluation,
-    fapi_without_federated_evaluation,
-    greedy_step,
-)
+from fedrl.algorithms.fapi import fapi_with_federated_evaluation, fapi_without_federated_evaluation
+from fedrl.algorithms.fapi_steps import bellman_sweeps, greedy_step
 from fedrl.engines.fused import fused
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments.tabular import finite, solvers

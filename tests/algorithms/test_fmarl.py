@@ -16,7 +16,7 @@ from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.evaluation import exact_return
 from fedrl.learners.decay import exponential
 from fedrl.learners.gradient_steps import gradient_learner
-from fedrl.learners.local_step_counts import by_step_time, drawn, given
+from fedrl.learners.local_step_counts import fixed_steps, random_steps, steps_by_time
 from fedrl.learners.reinforce import reinforce
 
 M, TAU, ROUNDS = 5, 3, 3
@@ -42,7 +42,7 @@ def plain():
     [
         {},
         {"decay": exponential(1.0)},
-        {"pace": given([TAU] * M)},
+        {"pace": fixed_steps([TAU] * M)},
         {"graph": ring(M), "interactions": 0},
     ],
     ids=["plainly", "D = 1", "tau_i = tau (Eq. 11 = Eq. 5)", "E = 0"],
@@ -54,13 +54,17 @@ def test_collapses_to_fedavg_to_the_bit(options, plain):
     assert metrics["train/messages"] == 0
 
 
-@pytest.mark.parametrize("options", [{"decay": exponential(0.5)}, {"pace": given([1, 1, 2, 3, 3])}, {"graph": ring(M)}])
+@pytest.mark.parametrize(
+    "options", [{"decay": exponential(0.5)}, {"pace": fixed_steps([1, 1, 2, 3, 3])}, {"graph": ring(M)}]
+)
 def test_and_otherwise_not(options, plain):
     assert not np.array_equal(theta_after(fmarl(LEARNER, tau=TAU, **options))[0], plain)
 
 
 def test_engines_agree_in_lock_step():
-    method = fmarl(LEARNER, tau=TAU, pace=drawn(1), decay=exponential(0.9), graph=ring(M), epsilon=0.2, interactions=2)
+    method = fmarl(
+        LEARNER, tau=TAU, pace=random_steps(1), decay=exponential(0.9), graph=ring(M), epsilon=0.2, interactions=2
+    )
     runs = [end_state(method, engine, federation(M), exact_return(), rounds=3) for engine in (fused(), one_at_a_time())]
     assert runs[0] == runs[1]
 
@@ -89,7 +93,7 @@ def test_one_step_by_hand():
         return learns._replace(local=learns.local._replace(estimate=estimate))
 
     where = federation(3)
-    algorithm = fmarl(learner, tau=2, pace=given([2, 1, 2]), graph=graph, epsilon=epsilon, interactions=E)(where)
+    algorithm = fmarl(learner, tau=2, pace=fixed_steps([2, 1, 2]), graph=graph, epsilon=epsilon, interactions=E)(where)
     play = fused("map")(algorithm, where, exact_return()(algorithm, where), 100)
     state, _ = play.init([0])
     after, metrics = play.advance(state, 0, 1)
@@ -133,17 +137,17 @@ def test_decay_weighs_later_steps_less():
 
 
 def test_paces():
-    times = by_step_time([1.0, 1.5, 2.0, 4.0])(4, 8)
+    times = steps_by_time([1.0, 1.5, 2.0, 4.0])(4, 8)
     from fedrl.types import Client
 
     steps = [int(times(Client(jnp.int32(i), (), (), ()), jax.random.key(0))) for i in range(4)]
     assert steps == [8, 5, 4, 2]  # Eq. 6
-    often = [int(drawn(2, 4)(1, 6)(Client(jnp.int32(0), (), (), ()), jax.random.key(i))) for i in range(60)]
+    often = [int(random_steps(2, 4)(1, 6)(Client(jnp.int32(0), (), (), ()), jax.random.key(i))) for i in range(60)]
     assert sorted(set(often)) == [2, 3, 4]
     with pytest.raises(ValueError, match=r"clients \[1\] finish no update in a period of tau=3; raise tau or exclude"):
-        by_step_time([1.0, 9.0])(2, 3)
+        steps_by_time([1.0, 9.0])(2, 3)
     with pytest.raises(ValueError, match="expected 2 numbers of local updates between 1 and tau=3"):
-        given([1, 4])(2, 3)
+        fixed_steps([1, 4])(2, 3)
 
 
 def test_bad_graphs_are_named():

@@ -13,7 +13,7 @@ from fedrl.learners.optimizers import constant
 from fedrl.llm.applications import Household, WebShop
 from fedrl.llm.episodes import Acting
 from fedrl.llm.evaluation import held_out
-from fedrl.llm.grpo.update import Grpo
+from fedrl.llm.grpo_update.update import Grpo
 from fedrl.llm.learner import grpo
 from fedrl.llm.models.model import Lora
 from fedrl.llm.models.pocket import Size

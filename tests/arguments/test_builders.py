@@ -31,7 +31,7 @@ from fedrl.selection.fedpohcs import fedpohcs
 from fedrl.selection.participation import uniform
 from fedrl.types import Client, Model
 
-PPO, TAC, TRPO, AVG = ppo.ppo, tac.tac, trpo.trpo, fedavg.fedavg
+PPO, TAC, TRPO, AVG = ppo, tac, trpo, fedavg
 
 BUILDERS = [
     *(
@@ -43,12 +43,12 @@ BUILDERS = [
         s_fedpg,
         rs_fedpg,
         b_rs_fedpg,
-        alone.alone,
-        fmarl.fmarl,
+        alone,
+        fmarl,
         gradient_learner,
         fedrl.train,
     ),
-    *(fed_q_learning.fed_q_learning, fedsvrpg_m.fedsvrpg_m, fedhapg_m.fedhapg_m, fedrl.gymnasium, fedrl.pettingzoo),
+    *(fed_q_learning, fedsvrpg_m, fedhapg_m, fedrl.gymnasium, fedrl.pettingzoo),
     *(fapi_networks.deep_fapi_with_federated_evaluation, fapi_networks.deep_fapi_without_federated_evaluation),
     *(fapi.fapi_with_federated_evaluation, fapi.fapi_without_federated_evaluation),
 ]
@@ -199,7 +199,7 @@ def test_what_is_built_remembers_how():
     name, arguments = pavg(**STEPS).arguments
     assert (name, arguments["eta"], arguments["batch"], arguments["server_step"]) == ("pavg", 0.1, 1, 1.0)
     assert list(arguments) == list(inspect.signature(pavg).parameters)
-    direction = reinforce.reinforce(horizon=3)
+    direction = reinforce(horizon=3)
     assert proximal(direction, mu=0.0) is direction
     assert direction.arguments[0] == "reinforce"
 

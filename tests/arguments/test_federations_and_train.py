@@ -18,7 +18,7 @@ from fedrl.federations.federation import Federation
 from fedrl.learners import ppo
 from fedrl.policies.softmax import softmax_table
 
-PPO, AVG = ppo.ppo, fedavg.fedavg
+PPO, AVG = ppo, fedavg
 POLES = cart_pole.evenly(3, "half_length", 0.3, 0.7)
 
 WRONG: Mistakes = {

@@ -21,7 +21,7 @@ from fedrl.policies.softmax import softmax_table
 from fedrl.selection.by_loss import power_of_choice
 from fedrl.selection.participation import uniform
 
-PPO, TRPO, AVG = ppo.ppo, trpo.trpo, fedavg.fedavg
+PPO, TRPO, AVG = ppo, trpo, fedavg
 
 WRONG: Mistakes = {
     "typo": (
@@ -56,11 +56,11 @@ WRONG: Mistakes = {
         lambda: AVG(PPO(), policy=mlp(4)),
         r"'policy'; give it to the learner, such as ppo\(policy=mlp",
     ),
-    "policy alone": (lambda: alone.alone(PPO(), policy=mlp(4)), "give it to the learner"),
-    "policy of fmarl": (lambda: fmarl.fmarl(PPO(), tau=2, policy=mlp(4)), "give it to the learner"),
+    "policy alone": (lambda: alone(PPO(), policy=mlp(4)), "give it to the learner"),
+    "policy of fmarl": (lambda: fmarl(PPO(), tau=2, policy=mlp(4)), "give it to the learner"),
     # types
     "text": (
-        lambda: fedsvrpg_m.fedsvrpg_m(beta="0.2", **STEPS),
+        lambda: fedsvrpg_m(beta="0.2", **STEPS),
         "beta expects a number, got the text '0.2'; write beta=0.2 wi",
     ),
     "fraction": (lambda: pavg(**STEPS | {"horizon": 2.5}), "horizon expects a whole number, got 2.5; write horizon=2"),
@@ -81,7 +81,7 @@ WRONG: Mistakes = {
         r"expects a GradientTransformation.* give fedrl.learners.optimizers.adam\(clip=0.5\)",
     ),
     "decay": (
-        lambda: fmarl.fmarl(PPO(), tau=2, decay=0.95),
+        lambda: fmarl(PPO(), tau=2, decay=0.95),
         r"decay expects a function, got 0.95; give .*exponential\(0.95\)",
     ),
     "layers of several choices": (
@@ -101,15 +101,15 @@ WRONG: Mistakes = {
         "clients expects a whole number, got 0.5; give how many there are to be, such as 4",
     ),
     "half a step": (
-        lambda: local_step_counts.given([1, 1.5, 2]),
+        lambda: local_step_counts.fixed_steps([1, 1.5, 2]),
         r"each a whole number, got \[1, 1.5, 2\]; give one number per client",
     ),
-    "one pace": (lambda: local_step_counts.given(3), "steps expects a list, each a whole number, got 3"),
+    "one pace": (lambda: local_step_counts.fixed_steps(3), "steps expects a list, each a whole number, got 3"),
     "paces in text": (
-        lambda: local_step_counts.given("121"),
+        lambda: local_step_counts.fixed_steps("121"),
         "steps expects a list, each a whole number, got the text '121'",
     ),
-    "seconds": (lambda: local_step_counts.by_step_time(["a", 1, 2]), "seconds expects a list, each a number, got "),
+    "seconds": (lambda: local_step_counts.steps_by_time(["a", 1, 2]), "seconds expects a list, each a number, got "),
     "quorum": (lambda: leave_out(quorum=True), "quorum expects a whole number or a number, got True"),
     # functions
     "rate of nothing": (
@@ -117,7 +117,7 @@ WRONG: Mistakes = {
         "learning_rate expects .* that cannot be called with 1 argument; give 0.001",
     ),
     "evaluation": (lambda: trained(method(), evaluation=lambda: 3), r"with 2 arguments; give exact_return\(\)"),
-    "pace": (lambda: fmarl.fmarl(PPO(), tau=2, pace=lambda: 3), r"with 2 arguments; give by_step_time\(seconds\), "),
+    "pace": (lambda: fmarl(PPO(), tau=2, pace=lambda: 3), r"with 2 arguments; give fixed_steps\(steps\), "),
     "callback": (
         lambda: trained(method(), callback=lambda row: 0),
         "with 2 arguments; give a function of row and rounds",
@@ -147,10 +147,10 @@ WRONG: Mistakes = {
         "start expects a function or None, got 0.3; give .*=lambda key, shape: array",
     ),
     "array": (lambda: softmax_table(np.zeros((4, 3))), r"ndarray of shape \(4, 3\); give .*=lambda key, shape: array"),
-    "alone with 3": (lambda: alone.alone(3), r"learner expects a learner, got 3; give ppo\(\), "),
+    "alone with 3": (lambda: alone(3), r"learner expects a learner, got 3; give ppo\(\), "),
     "along 3": (lambda: proximal(direction=3, mu=0.1), r"expects a direction, got 3; give .*reinforce\(horizon=…\)"),
     "steps_of": (
-        lambda: gradient_learner(reinforce.reinforce(horizon=3), eta=0.1, local_steps=2, steps_of=3),
+        lambda: gradient_learner(reinforce(horizon=3), eta=0.1, local_steps=2, steps_of=3),
         "steps_of expects a function or None, got 3; give a function of client and key",
     ),
     # functions that build
@@ -166,7 +166,7 @@ WRONG: Mistakes = {
     ),
     "number": (lambda: AVG(PPO(), selection=3), r"a selection, got 3; write selection=uniform\(3\) or"),
     "no learner": (
-        lambda: AVG(reinforce.reinforce(horizon=8)),
+        lambda: AVG(reinforce(horizon=8)),
         r"a learner, got a direction, reinforce\(…\); write gradient_learner\(",
     ),
     "method in method": (lambda: AVG(method()), r"a learner, got a method, pavg\(…\); it is a method already"),

@@ -25,7 +25,7 @@ ITSELF = r"works on the probabilities themselves, got a .*; pass policy=probabil
 
 
 def q_method(policy):
-    return fed_q_learning.fed_q_learning(eta=0.1, local_steps=2, samples=3, policy=policy)
+    return fed_q_learning(eta=0.1, local_steps=2, samples=3, policy=policy)
 
 
 def from_start(start):
@@ -40,8 +40,8 @@ WRONG: Mistakes = {
     "greedy pavg": (lambda: trained(pavg(policy=greedy_table(), **STEPS)), GRADIENT),
     "greedy rs_fedpg": (lambda: trained(rs_fedpg(batch=1, lam=0.1, policy=greedy_table(), **STEPS)), GRADIENT),
     "greedy s_fedpg": (lambda: trained(s_fedpg(batch=1, policy=greedy_table(), **STEPS)), GRADIENT),
-    "greedy svrpg": (lambda: trained(fedsvrpg_m.fedsvrpg_m(beta=0.5, policy=greedy_table(), **STEPS)), GRADIENT),
-    "greedy hapg": (lambda: trained(fedhapg_m.fedhapg_m(beta=0.5, policy=greedy_table(), **STEPS)), GRADIENT),
+    "greedy svrpg": (lambda: trained(fedsvrpg_m(beta=0.5, policy=greedy_table(), **STEPS)), GRADIENT),
+    "greedy hapg": (lambda: trained(fedhapg_m(beta=0.5, policy=greedy_table(), **STEPS)), GRADIENT),
     "greedy steps": (
         lambda: trained(fedavg(gradient_learner(reinforce(horizon=3), eta=0.1, local_steps=1, policy=greedy_table()))),
         GRADIENT,
@@ -97,9 +97,7 @@ THETA_0 = {
         (4, 3, 2),
     ),
     "fed_q_learning": (
-        fed_q_learning.fed_q_learning(
-            eta=0.1, local_steps=2, samples=3, policy=greedy_table(lambda key, shape: jnp.full(shape, 0.3))
-        ),
+        fed_q_learning(eta=0.1, local_steps=2, samples=3, policy=greedy_table(lambda key, shape: jnp.full(shape, 0.3))),
         (4, 3),
     ),
 }

@@ -26,22 +26,22 @@ from fedrl.selection.by_loss import power_of_choice
 from fedrl.selection.candidates import uniform_of
 from fedrl.selection.participation import uniform
 
-PPO, TAC, TRPO, AVG = ppo.ppo, tac.tac, trpo.trpo, fedavg.fedavg
+PPO, TAC, TRPO, AVG = ppo, tac, trpo, fedavg
 
 WRONG: Mistakes = {
     "eta": (lambda: pavg(**STEPS | {"eta": -0.1}), "eta must be a finite number at least 0, got -0.1"),
     "eta nan": (lambda: pavg(**STEPS | {"eta": math.nan}), "eta must be a finite number at least 0, got nan"),
     "anchored eta": (
-        lambda: fedhapg_m.fedhapg_m(beta=0.5, **STEPS | {"eta": -1}),
+        lambda: fedhapg_m(beta=0.5, **STEPS | {"eta": -1}),
         "eta must be .* larger than 0, got -1",
     ),
     "anchored step": (
-        lambda: fedsvrpg_m.fedsvrpg_m(beta=0.5, server_step=-1, **STEPS),
+        lambda: fedsvrpg_m(beta=0.5, server_step=-1, **STEPS),
         "server_step must .* 0, got -1",
     ),
-    "beta": (lambda: svrpg.svrpg(beta=-0.5, horizon=3), "beta must be a finite number at least 0, got -0.5"),
-    "beta of a method": (lambda: fedsvrpg_m.fedsvrpg_m(beta=1.5, **STEPS), r"beta must lie in \(0, 1\], got 1.5"),
-    "hapg": (lambda: hapg.hapg(beta=0.5, horizon=0), "horizon must be a finite number at least 1, got 0"),
+    "beta": (lambda: svrpg(beta=-0.5, horizon=3), "beta must be a finite number at least 0, got -0.5"),
+    "beta of a method": (lambda: fedsvrpg_m(beta=1.5, **STEPS), r"beta must lie in \(0, 1\], got 1.5"),
+    "hapg": (lambda: hapg(beta=0.5, horizon=0), "horizon must be a finite number at least 1, got 0"),
     "local_steps": (
         lambda: pavg(**STEPS | {"local_steps": 0}),
         "local_steps must be a finite number at least 1, got 0",
@@ -58,7 +58,7 @@ WRONG: Mistakes = {
         lambda: b_rs_fedpg(batch=1, lam=0.0, **STEPS),
         "lam must be .* larger than 0, got 0.0; R_b.*radius=math.inf",
     ),
-    "mu": (lambda: proximal(reinforce.reinforce(horizon=3), mu=-1.0), "cannot be negative, got -1.0"),
+    "mu": (lambda: proximal(reinforce(horizon=3), mu=-1.0), "cannot be negative, got -1.0"),
     "server_step": (lambda: AVG(PPO(), server_step=-1), "server_step must be a finite number larger than 0, got -1"),
     "negative rate": (lambda: PPO(learning_rate=-1e-3), "rate must be a finite number at least 0, got -0.001"),
     "negative entropy": (lambda: PPO(entropy=-0.1), "entropy must be a finite number at least 0, got -0.1"),
@@ -70,7 +70,7 @@ WRONG: Mistakes = {
     ),
     "GAE": (lambda: PPO(gae_lambda=1.5), "gae_lambda must lie between 0 and 1, got 1.5"),
     "no clients": (lambda: uniform(0), "clients must be a finite number at least 1, got 0"),
-    "samples": (lambda: q_learning.q_learning(samples=0), "samples must be a finite number at least 1, got 0"),
+    "samples": (lambda: q_learning(samples=0), "samples must be a finite number at least 1, got 0"),
     "a falling schedule": (
         lambda: PPO(learning_rate=lambda round: -1.0),
         "rate must be .* at least 0, got -1.0; this is what the sch",
@@ -83,10 +83,10 @@ WRONG: Mistakes = {
     "lanes": (lambda: fused(lanes=0), "lanes must be a finite number at least 1, got 0"),
     "momentum": (lambda: sgd(momentum=1.5), "momentum must be a finite number smaller than 1, got 1.5; 0.9 is usual"),
     "momentum nan": (lambda: sgd(momentum=math.nan), "momentum must be a finite number at least 0, got nan"),
-    "infinite mu": (lambda: proximal(reinforce.reinforce(horizon=3), mu=math.inf), "mu .* is finite .*, got inf"),
+    "infinite mu": (lambda: proximal(reinforce(horizon=3), mu=math.inf), "mu .* is finite .*, got inf"),
     "infinite reach": (lambda: clipped(math.inf), "reach must be positive and finite, got inf; 0.2 is usual"),
     "entropic index": (lambda: TAC(q=math.inf), "q must be a finite number larger than 0, got inf"),
-    "epsilon": (lambda: fmarl.fmarl(PPO(), tau=2, epsilon=-1), "epsilon must be a finite number larger than 0, got -1"),
+    "epsilon": (lambda: fmarl(PPO(), tau=2, epsilon=-1), "epsilon must be a finite number larger than 0, got -1"),
     "a layer of none": (lambda: mlp(0), "hidden must be a finite number at least 1, got 0"),
     "a negative layer": (lambda: mlp(-3), "hidden must be a finite number at least 1, got -3"),
     "hold": (lambda: gaussian_mlp(hold=0), "hold must be a finite number at least 1, got 0"),
@@ -126,7 +126,7 @@ WRONG: Mistakes = {
         "server_step=0.5 is the step of an average, and an optimiser at the server has its own; leave server_step out",
     ),
     "reports of nobody": (
-        lambda: alone.alone(PPO(remember=1, warm_up=2048), selection=power_of_choice(3, 2))(FED),
+        lambda: alone(PPO(remember=1, warm_up=2048), selection=power_of_choice(3, 2))(FED),
         "clients that go alone send nothing, and this selection needs reports from them; give selection=uniform",
     ),
     "looked at before a measurement": (
@@ -138,7 +138,7 @@ WRONG: Mistakes = {
         "a quorum of 50 clients is more than the 3 there are; lower it",
     ),
     "no critic": (
-        lambda: own_critic(gradient_learner(reinforce.reinforce(horizon=3), eta=0.1, local_steps=1))(WHERE),
+        lambda: own_critic(gradient_learner(reinforce(horizon=3), eta=0.1, local_steps=1))(WHERE),
         r"this learner has none that travels; pass an actor-critic: own_critic\(ppo\(\)\)",
     ),
     "its critic twice": (lambda: own_critic(own_critic(PPO()))(WHERE), "this learner has none that travels"),

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 from support import tiny_recipes
 from support.command_line import call, load_arm
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from fedrl.cli import agents
 from fedrl.cli.evaluate_agents import rates
+from fedrl.client_returns import evaluate
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.experiments import experiment, find, orders
 from fedrl.llm import labels
@@ -97,11 +99,14 @@ def test_held_out_tasks_are_played_again(home, capsys):
     types = {kind: summary for kind, summary in arm.items() if kind.startswith("success/")}
     assert types
     it = load_arm(home / "run", "one client alone")
-    alone = it._replace(arm=it.arm._replace(engine=one_at_a_time()))
+    alone = it._replace(engine=one_at_a_time())
     first, again, other, more = (rates(alone, *how) for how in ((1, 0), (1, 0), (1, 1), (2, 0)))
     assert first["score"] == again["score"] != other["score"]
     assert first["score"] != more["score"]
     assert 8 * more["success"][0] in range(9)  # 4 tasks, twice
+    parts = evaluate(alone)
+    assert (parts.unit, len(parts.returns)) == ("part", 1)
+    assert 0 <= parts.worst <= parts.mean <= 1
 
 
 def test_another_seed_and_another_arm(home, capsys, tmp_path):
@@ -265,3 +270,21 @@ def test_without_the_extra(home):
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == "fedrl: language agents need torch: pip install 'fedrl[llm]'\n" * 2
+
+
+def test_export_of_an_agent(home, capsys):
+    """`pocket` trains all its parameters: it leaves as a whole model, not as an adapter."""
+    assert "largest difference of logits" in said(capsys, "export", "run", "--format", "merged", "--out", "whole")
+    there = AutoModelForCausalLM.from_pretrained(home / "whole")
+    assert len(AutoTokenizer.from_pretrained(home / "whole")) == there.config.vocab_size
+    assert "has no adapter; export it as 'merged'" in refused(capsys, "export", "run", "--format", "peft", "--out", "a")
+    assert "exported as peft or merged, got 'onnx'" in refused(
+        capsys, "export", "run", "--format", "onnx", "--out", "a"
+    )
+    assert "seeds are counted from 0 to 0, got 1" in refused(
+        capsys, "export", "run", "--format", "merged", "--out", "a", "--policy-seed", 1
+    )
+    assert "language agents are not personalised yet" in refused(
+        capsys, "personalise", "run", "--client", 0, "--rounds", 1
+    )
+    assert not (home / "a").exists()

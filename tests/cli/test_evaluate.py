@@ -3,18 +3,22 @@
 import json
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from support import tiny_recipes
 from support.command_line import call, load_arm
 
+import fedrl
 from fedrl.cli import engines
-from fedrl.cli.evaluate import returns, summary
-from fedrl.cli.run import resume_command
-from fedrl.engines import processes
+from fedrl.cli.request import resume_command
+from fedrl.client_returns import evaluate
+from fedrl.engines import local_processes
 from fedrl.engines.fused import fused
-from fedrl.experiments import experiment, find, orders, outcomes
-from fedrl.records import folder
+from fedrl.experiments import experiment, find, orders, outcomes, restore
+from fedrl.records import folder, policy_file
+from fedrl.records.tensors import named_leaves
+from fedrl.trained import acting_with
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +57,8 @@ def test_episodes_are_fresh_and_come_again(home, capsys):
 
 def test_engines_evaluate_alike(home):
     it = load_arm(home / "cart-pole", "PAvg")
-    compiled = it._replace(arm=it.arm._replace(engine=fused()))
-    np.testing.assert_array_equal(returns(it, 3, 0), returns(compiled, 3, 0))
+    compiled = it._replace(engine=fused())
+    np.testing.assert_array_equal(evaluate(it, 3).returns, evaluate(compiled, 3).returns)
 
 
 def test_finite_worlds_are_solved_exactly(home, capsys):
@@ -66,7 +70,72 @@ def test_finite_worlds_are_solved_exactly(home, capsys):
     table = capsys.readouterr().out
     assert f"{said['mean']:.3f}" in table
     assert "worst client" in table
-    assert "--episodes and --seed do not matter" in table
+    assert "episodes and seed do not matter" in table
+
+
+def stored(it) -> dict[str, np.ndarray]:
+    """What the policy file of this federation would hold."""
+    found = policy_file.content(it.algorithm, it.federation, it.state, range(2), "").tensors
+    return {name: np.asarray(leaf) for name, leaf in named_leaves(found).items()}
+
+
+@pytest.mark.parametrize("arm", ["PAvg", "alone"])
+def test_the_best_policy_is_put_in_the_place_of_the_last(home, arm):
+    """Of a server's parameters, and of those that each client has of its own."""
+    place = home / "cart-pole" / "arms" / arm
+    best, last = fedrl.load(place).best, fedrl.load(place).trained()
+    chosen = restore.run(place, best=True).arms[arm]
+    assert chosen.round == best.header["rounds"]
+    other = best._replace(tensors={name: tensor + 1 for name, tensor in best.tensors.items()})
+    for it, policy in ((chosen, best), (acting_with(last, other), other), (last, fedrl.load(place).saved)):
+        found = stored(it)
+        assert found.keys() == policy.tensors.keys()
+        for name, tensor in policy.tensors.items():
+            np.testing.assert_array_equal(found[name], tensor)
+
+
+def test_the_best_policy_that_its_file_does_not_hold(home):
+    last, best = fedrl.load(home / "cart-pole/arms/alone").trained(), fedrl.load(home / "cart-pole/arms/alone").best
+    computed = best._replace(header={key: it for key, it in best.header.items() if key != "own_tensors"})
+    with pytest.raises(ValueError, match="from their memories, which the file of the best policy does not hold"):
+        acting_with(last, computed)
+    it = load_arm(home / "cart-pole", "PAvg")
+    answer = it.algorithm.answer
+    doubled = it.algorithm._replace(answer=lambda server: jax.tree.map(lambda x: 2 * x, answer(server)))
+    with pytest.raises(ValueError, match="the server of this run computes the parameters"):
+        acting_with(it._replace(algorithm=doubled), fedrl.load(home / "cart-pole/arms/PAvg").best)
+
+
+def test_an_arm_is_evaluated_from_python_as_by_the_command_line(home, capsys, monkeypatch):
+    """By its own folder, or by that of a run with one arm; its own folder is also what the command line takes."""
+    said = evaluated(capsys, home / "finite" / "arms" / "PAvg")
+    assert said["run"] == str(home / "finite")
+    found = [fedrl.load(folder).evaluate() for folder in (home / "finite", home / "finite" / "arms" / "PAvg")]
+    for it in found:
+        np.testing.assert_array_equal(it.returns, said["arms"]["PAvg"]["returns"])
+    with pytest.raises(
+        ValueError, match=r"was not kept; train with keep_best=True \(a recipe: fedrl run --keep-best\)"
+    ):
+        fedrl.load(home / "finite").evaluate(best=True)
+    monkeypatch.setattr(orders, "code_note", lambda path, order: "the recipe has changed")
+    with pytest.warns(UserWarning, match="the recipe has changed"):
+        fedrl.load(home / "finite").trained()
+
+
+def test_a_recipe_ends_early_and_is_judged(home, capsys, tmp_path):
+    """At the first return that is enough; the target is part of the run, and its best policy is kept."""
+    returns = [row["return"] for row in outcomes.of_arm(home / "finite/arms/PAvg").rows]
+    end = int(np.argmax(returns[:5]))
+    run = tmp_path / "run"
+    assert call("run", "tiny", "--set", "kind=finite", "--stop-at", returns[end], "--out", run) == 0
+    assert f"ended early: PAvg in round {end} of 6" in capsys.readouterr().out
+    assert fedrl.load(run).best.header["rounds"] == fedrl.load(run).saved.header["rounds"] == end
+    assert orders.from_toml(run).ending.stop_at == returns[end]
+    assert call("verify", run, "--json") == 0
+    assert f"PAvg in round {end} of 6" in json.loads(capsys.readouterr().out)["notes"][0]
+    np.testing.assert_allclose(evaluated(capsys, run, "--best")["arms"]["PAvg"]["mean"], returns[end], rtol=1e-5)
+    assert (run / "evaluation-best.json").exists()
+    assert "holds a different run (stop_at is" in refused(capsys, "run", "--resume", "--out", run, "--stop-at", 1e9)
 
 
 def test_the_most_likely_actions(home, capsys):
@@ -79,19 +148,10 @@ def test_the_most_likely_actions(home, capsys):
     assert likely["arms"]["PAvg"]["how"].endswith("; always the most likely action")
     assert likely["arms"]["PAvg"]["returns"] != drawn["arms"]["PAvg"]["returns"]
     it = load_arm(run, "PAvg")
-    np.testing.assert_array_equal(returns(it, 2, 0, True), likely["arms"]["PAvg"]["returns"])
+    np.testing.assert_array_equal(evaluate(it, 2, deterministic=True).returns, likely["arms"]["PAvg"]["returns"])
     drawn, likely = (evaluated(capsys, home / "finite", "--arm", "PAvg", *more) for more in ([], ["--deterministic"]))
     assert likely["arms"]["PAvg"]["how"].endswith("; always the most likely action")
     assert np.mean(likely["arms"]["PAvg"]["returns"]) != np.mean(drawn["arms"]["PAvg"]["returns"])
-
-
-def test_the_summary_by_hand():
-    found = np.array([[0.0, 1.0, 2.0, 3.0, 4.0], [4.0, 5.0, 6.0, 7.0, 8.0]])
-    said = summary(found)
-    assert (said["mean"], said["se"], said["worst"]) == (4.0, 2.0, 2.0)
-    assert said["quantiles"] == pytest.approx({"10": 2.4, "25": 3.0, "50": 4.0, "75": 5.0, "90": 5.6})
-    assert said["by_client"].tolist() == [2.0, 3.0, 4.0, 5.0, 6.0]
-    assert summary(found[:1])["se"] is None
 
 
 def refused(capsys, *arguments: object) -> str:
@@ -163,7 +223,7 @@ def test_a_run_stopped_under_one_engine_goes_on_under_another(home, capsys, monk
     try:
         assert call("run", "--resume", "--out", "parts", "--engine", "processes", "--workers", 1) == 0
     finally:
-        processes.stop()
+        local_processes.stop()
     assert [(it.name, it.workers) for it in built] == [("one_at_a_time", None)] * 2 + [("processes", 1)] * 2
     whole, parts = (outcomes.arm_folder(Path(name), "PAvg") / "policy.safetensors" for name in ("whole", "parts"))
     assert whole.read_bytes() == parts.read_bytes()

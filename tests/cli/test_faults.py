@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from fedrl.cli.engines import Choice
-from fedrl.cli.run import Request, carry_out, resume_command
+from fedrl.cli.request import Request, resume_command
+from fedrl.cli.run import carry_out
 from fedrl.experiments.fault_options import FaultOptions
 
 

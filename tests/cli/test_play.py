@@ -14,10 +14,11 @@ from PIL import Image
 from support import tiny_recipes
 from support.command_line import call, load_arm
 
-from fedrl.cli.play import act, describe_client
 from fedrl.environments.control import cart_pole
 from fedrl.experiments import find
 from fedrl.plots import clip, mujoco_scene
+from fedrl.rendering.clip_of_client import describe_client
+from fedrl.rendering.episode import act
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +93,7 @@ def test_timing_keeps_the_first_and_the_last_state(steps, seconds, rate):
     [
         (["--client", 3], "there is no client 3; tiny has 3, from 0 to 2"),
         (["--arm", "Pavg"], "tiny has no arm 'Pavg'; did you mean 'PAvg'?"),
-        (["--out", "clip.mp4"], "a clip needs a name that ends in .gif, got clip.mp4"),
+        (["--out", "clip.webm"], "a clip needs a name that ends in .gif or .mp4, got clip.webm; try clip.webm.gif"),
         (["--steps", 0], "`fedrl play --help` shows what it takes"),
     ],
 )
@@ -118,7 +119,7 @@ from support import tiny_recipes
 from pathlib import Path
 from fedrl.cli.play import play
 tiny_recipes.finished_run("hopper", Path("run"))
-play(Path("run"), 1, Path("clip.gif"), arm=None, seed=0, steps=12)
+play(Path("run"), 1, Path("clip.gif"), arm=None, seed=0, steps=12, best=False)
 """
 
 
@@ -129,10 +130,11 @@ def test_hopper_is_drawn_off_screen(tmp_path):
     settings = {"PYTHONPATH": os.pathsep.join(sys.path), "MPLBACKEND": "Agg"}
     done = subprocess.run(
         [sys.executable, "-c", HOPPER], cwd=tmp_path, env=os.environ | settings, capture_output=True, text=True,
-        timeout=120,
+        timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    progress = ("compiling", "training: ", "finishing")
+    assert not [line for line in done.stderr.splitlines() if not line.startswith(progress)]
     assert "client 1 leg_radius 0.07" in done.stdout
     pictures = frames(tmp_path / "clip.gif")
     assert len(pictures) > 5

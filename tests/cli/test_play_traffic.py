@@ -13,11 +13,11 @@ from support.command_line import call, load_arm
 from support.tiny_traffic import LIMIT, TRAFFIC
 
 import fedrl
-from fedrl.cli import play_traffic
 from fedrl.experiments import experiment, find, orders
 from fedrl.plots import clip
 from fedrl.plots.roads_scene import HUMAN, LEARNING, OWN
 from fedrl.records import folder
+from fedrl.rendering import traffic
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_a_clip_moves(home, capfd, tmp_path, world):
 
 def played(home: Path, world: str, client: int, seed: int = 0) -> clip.Episode:
     """Vehicles of the Figure Eight in their order on the road; SUMO names them in that of their letters."""
-    episode = play_traffic.act(load_arm(home / world, "FIRL"), client, seed, None)
+    episode = traffic.act(load_arm(home / world, "FIRL"), client, seed, None)
     order = np.argsort(sorted(range(14), key=str))
     return episode._replace(poses=episode.poses[:, order]) if world == "sumo" else episode
 
@@ -117,8 +117,8 @@ def test_what_has_no_roads_is_not_drawn(home):
             pass
 
     it = load_arm(home / "sumo", "FIRL")
-    arm = it.arm._replace(federation=fedrl.pettingzoo(Room, max_episode_steps=LIMIT))
-    assert play_traffic.act(it._replace(arm=arm), 0, 0, None) is None
+    room = fedrl.pettingzoo(Room, max_episode_steps=LIMIT)
+    assert traffic.act(it._replace(federation=room), 0, 0, None) is None
 
 
 def test_arrays_are_drawn_without_sumo(home):
@@ -134,11 +134,11 @@ from fedrl.engines import cache
 cache.enable()
 from pathlib import Path
 from fedrl.cli.play import play
-play(Path({str(home / "arrays")!r}), 0, Path({str(home / "clip.gif")!r}), arm=None, seed=0, steps=None)
+play(Path({str(home / "arrays")!r}), 0, Path({str(home / "clip.gif")!r}), arm=None, seed=0, steps=None, best=False)
 """
     settings = {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program], env=os.environ | settings, capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert "40 steps, return" in done.stdout

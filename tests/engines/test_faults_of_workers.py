@@ -14,10 +14,10 @@ import fedrl
 from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.channels.graphs import ring
-from fedrl.engines import processes as module
+from fedrl.engines import local_processes as module
 from fedrl.engines import worker_process
+from fedrl.engines.local_processes import processes
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.engines.processes import processes
 from fedrl.engines.work_batches import WorkBatch
 from fedrl.engines.worker import READY
 from fedrl.environments.errors import EnvironmentFailed
@@ -126,7 +126,7 @@ def test_a_worker_that_is_stopped_before_a_long_message():
     """More than the connection holds: nobody but a thread waits for it to be taken."""
     place = module.Processes(1)
     try:
-        assert place.inbox.get(timeout=60)[1] == READY
+        assert place.inbox.get(timeout=300)[1] == READY
         (worker,) = place.workers
         worker.ready = True
         worker.knows.add(0)

@@ -80,12 +80,12 @@ def test_an_environment_that_cannot_be_made():
 
     where = frozen_lakes(3, make_env)
     with pytest.raises(EnvironmentFailed, match="client 2: make_env raised OSError: no water"):
-        within(60, lambda: end_state(LAKE, ray(workers=2), where, sampled_return(2), rounds=1))
+        within(240, lambda: end_state(LAKE, ray(workers=2), where, sampled_return(2), rounds=1))
 
 
 def test_a_huge_reward_warns_once_in_the_process_that_trains():
     with pytest.warns(UserWarning, match="a reward of size 1e\\+12, beyond 1e\\+09") as warned:
-        within(60, lambda: end_state(LAKE, ray(workers=2), huge_rewards(2), sampled_return(2), rounds=1))
+        within(240, lambda: end_state(LAKE, ray(workers=2), huge_rewards(2), sampled_return(2), rounds=1))
     assert len(warned) == 1
 
 

@@ -171,9 +171,10 @@ from fedrl.learners.reinforce import reinforce
 from fedrl.policies.mlp import gaussian_mlp
 from fedrl.evaluation import sampled_return
 
+print_nothing = lambda *row: None
 federation = fedrl.pettingzoo(Walk, max_episode_steps=5)
 method = fmarl(gradient_learner(reinforce(horizon=5, batch=2), eta=1e-3, local_steps=1, policy=gaussian_mlp(4)), tau=1)
-run = fedrl.train(method, federation, rounds=1, engine=one_at_a_time(), evaluation=sampled_return(1))
+run = fedrl.train(method, federation, rounds=1, engine=one_at_a_time(), evaluation=sampled_return(1), callback=print_nothing)
 print(len(run.rows), run.returns.shape)
 """
 

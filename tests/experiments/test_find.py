@@ -78,3 +78,30 @@ def test_experiments_know_no_recipe():
     names = [item.name for item in pkgutil.walk_packages(experiments.__path__, f"{experiments.__name__}.")]
     assert len(names) > 5
     assert imported(f"import {', '.join(names)}") == set()
+
+
+@pytest.mark.parametrize(
+    ("reference", "canonical", "short"),
+    [
+        ("quickstart", "quickstart", "quickstart"),
+        ("labbi2025/fig1a", "labbi2025/fig1a", "labbi2025/fig1a"),
+        ("tank.py", "/home/me/tank.py", "tank"),
+        ("../tank.py:FAST", "/home/tank.py:FAST", "tank-FAST"),
+        ("/abs/tank.py:RECIPE", "/abs/tank.py:RECIPE", "tank"),
+        ("project.tank:RECIPE", "project.tank:RECIPE", "tank"),
+        ("project.tank:FAST", "project.tank:FAST", "tank-FAST"),
+    ],
+)
+def test_references_as_run_toml_and_titles_have_them(reference, canonical, short):
+    assert find.canonical(reference, "/home/me") == canonical
+    assert find.short(canonical) == short
+
+
+def test_the_table_is_what_the_records_say():
+    for name, entry in find.table().items():
+        recipe = find.recipe(name)
+        assert (recipe.paper, recipe.shows, recipe.minutes) == (entry.paper, entry.shows, entry.minutes)
+        assert recipe.claim_texts
+        assert [paper.key for paper in recipe.cites] == [
+            entry.cites or name.partition("/")[0]
+        ] or recipe.paper == "fedrl"

@@ -8,9 +8,9 @@ import pytest
 
 from fedrl import training
 from fedrl.algorithms.fedavg import pavg
-from fedrl.engines import processes as workers
+from fedrl.engines import local_processes as workers
+from fedrl.engines.local_processes import processes
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.engines.processes import processes
 from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.traffic import osm
 from fedrl.environments.traffic.osm import process_pool

@@ -9,8 +9,8 @@ from gymnasium.spaces import Box, Discrete, Tuple
 
 import fedrl
 from fedrl.algorithms.fedavg import fedavg
+from fedrl.engines.local_processes import processes
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.engines.processes import processes
 from fedrl.environments.errors import EnvironmentFailed
 from fedrl.evaluation import sampled_return
 from fedrl.learners.ppo import ppo

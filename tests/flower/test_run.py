@@ -80,6 +80,7 @@ def play(monkeypatch):
 
     def over(method, where, evaluation, nodes, rounds=3, faults=STOP):
         made = SimpleNamespace(build=lambda config: {"arm": Arm(method, where, rounds, one_at_a_time(), evaluation)})
+        monkeypatch.setattr(find, "has_name", lambda name: name == "test")
         monkeypatch.setattr(find, "recipe", lambda name: made)
         monkeypatch.setattr(orders, "order", lambda name, overrides: SimpleNamespace(config=overrides))
         node.rebuild.cache_clear()
@@ -121,7 +122,7 @@ def test_language_agents(play):
 
     from fedrl.algorithms.fedavg import fedavg
     from fedrl.llm.evaluation import held_out
-    from fedrl.llm.grpo.update import Grpo
+    from fedrl.llm.grpo_update.update import Grpo
     from fedrl.llm.learner import grpo
     from fedrl.llm.models.model import Lora
     from fedrl.llm.tasks import federation

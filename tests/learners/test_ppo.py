@@ -24,8 +24,8 @@ from support.engine_runs import end_state
 from fedrl import trees
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.core.client import all_steps
-from fedrl.engines import processes as workers
-from fedrl.engines.processes import processes
+from fedrl.engines import local_processes as workers
+from fedrl.engines.local_processes import processes
 from fedrl.environments.tabular import finite
 from fedrl.learners.optimizers import constant, sgd
 from fedrl.learners.ppo import ppo

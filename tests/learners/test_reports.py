@@ -5,8 +5,9 @@ import numpy as np
 import pytest
 from support.actor_critics import CART
 
-from fedrl.learners import ppo, tac, trpo
 from fedrl.learners.improvement import Batch
+from fedrl.learners.ppo import REPORTS as PPO_REPORTS
+from fedrl.learners.ppo import report as ppo_report
 from fedrl.learners.reports import (
     added,
     critic_fit,
@@ -18,6 +19,10 @@ from fedrl.learners.reports import (
     nothing,
 )
 from fedrl.learners.surrogates import adaptive_kl, clipped
+from fedrl.learners.tac import report as tac_report
+from fedrl.learners.tac import reports as tac_reports
+from fedrl.learners.trpo import report as trpo_report
+from fedrl.learners.trpo import reports as trpo_reports
 from fedrl.policies.mlp import mlp
 from fedrl.policies.network import Layer
 from fedrl.types import Trajectory
@@ -156,28 +161,28 @@ def test_ppo_with_clipped_ratios():
     outside = (RHO < 0.5) | (RHO > 1.5)
     assert 0 < outside.sum() < 5
     gain = np.minimum(RHO * ADVANTAGE, np.clip(RHO, 0.5, 1.5) * ADVANTAGE)
-    found = ppo.report(POLICY, clipped(0.5), actor(OLD), actor(NEW), jnp.ones(()), batch())
+    found = ppo_report(POLICY, clipped(0.5), actor(OLD), actor(NEW), jnp.ones(()), batch())
     agree(found, {"policy_loss": -gain.mean(), "kl": KL.mean(), "clip_share": outside.mean(), "entropy": ENTROPY})
-    assert set(found) == set(ppo.REPORTS)
+    assert set(found) == set(PPO_REPORTS)
 
 
 def test_ppo_with_a_penalty():
     """Its ratios are clipped at 10 only."""
     assert (RHO < 10).all()
-    found = ppo.report(POLICY, adaptive_kl(), actor(OLD), actor(NEW), jnp.float32(2.0), batch())
+    found = ppo_report(POLICY, adaptive_kl(), actor(OLD), actor(NEW), jnp.float32(2.0), batch())
     loss = -(RHO * ADVANTAGE - 2.0 * KL).mean()
     agree(found, {"policy_loss": loss, "kl": KL.mean(), "clip_share": 0.0, "entropy": ENTROPY})
 
 
 def test_trpo():
-    found = trpo.report(POLICY, actor(OLD), actor(NEW), batch())
+    found = trpo_report(POLICY, actor(OLD), actor(NEW), batch())
     gain = (RHO * ADVANTAGE).mean() - ADVANTAGE.mean()
     agree(found, {"surrogate_gain": gain, "kl": KL.mean(), "entropy": ENTROPY})
-    assert {*found, "accepted", "backtracks"} == set(trpo.reports(POLICY))
+    assert {*found, "accepted", "backtracks"} == set(trpo_reports(POLICY))
 
 
 def test_tac():
-    found = tac.report(POLICY, 1.5, actor(OLD), actor(NEW), batch())
+    found = tac_report(POLICY, 1.5, actor(OLD), actor(NEW), batch())
     tsallis = ((1 - (PROBABILITY**1.5).sum(axis=1)) / 0.5).mean()
     agree(found, {"policy_loss": -(RHO * ADVANTAGE).mean(), "tsallis_entropy": tsallis, "kl": KL.mean()})
-    assert set(found) == set(tac.reports(POLICY))
+    assert set(found) == set(tac_reports(POLICY))

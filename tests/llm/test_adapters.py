@@ -14,7 +14,7 @@ from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.keys import of_seed
 from fedrl.llm.adapters import _squared_distance, _truncate, of_products
 from fedrl.llm.evaluation import held_out
-from fedrl.llm.grpo.update import Grpo
+from fedrl.llm.grpo_update.update import Grpo
 from fedrl.llm.learner import grpo
 from fedrl.llm.models.loading import open_model
 from fedrl.llm.models.model import Lora

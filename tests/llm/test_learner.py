@@ -14,14 +14,14 @@ from fedrl.aggregation.median import median
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.channels.graphs import ring
-from fedrl.engines import processes as pool
+from fedrl.engines import local_processes as pool
 from fedrl.engines.fused import fused
+from fedrl.engines.local_processes import processes
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.engines.processes import processes
 from fedrl.environments.errors import TrainingDiverged
 from fedrl.llm.episodes import Acting, draw_noise, play
 from fedrl.llm.evaluation import held_out
-from fedrl.llm.grpo.update import Grpo
+from fedrl.llm.grpo_update.update import Grpo
 from fedrl.llm.learner import grpo
 from fedrl.llm.models.model import Lora
 from fedrl.llm.randomness import generator_of

@@ -12,9 +12,9 @@ from transformers import PreTrainedTokenizerFast
 from fedrl.llm.context import POCKET, PromptFormatter
 from fedrl.llm.decoding import Decision
 from fedrl.llm.episodes import Acting, Episode, draw_noise, play
-from fedrl.llm.grpo import update as updating
-from fedrl.llm.grpo.loss import grpo_loss
-from fedrl.llm.grpo.update import Grpo, improve
+from fedrl.llm.grpo_update import update as updating
+from fedrl.llm.grpo_update.loss import grpo_loss
+from fedrl.llm.grpo_update.update import Grpo, improve
 from fedrl.llm.imitation import demonstration, demonstration_sample, imitate
 from fedrl.llm.likelihood import Sample, likelihood
 from fedrl.llm.models.model import Model, load_theta, make_trainable, theta_of

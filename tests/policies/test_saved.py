@@ -172,6 +172,7 @@ def test_tables_act_as_their_policies_say(name):
     chances = np.exp(np.asarray(algorithm.policy.table(jax.tree.map(lambda x: x[1], state.server.theta))).sum(-1))
     chances = np.stack([chances[:, 0], chances[:, 1], chances[:, 2:].sum(axis=1)], axis=1)
     np.testing.assert_array_equal(file.policy(seed=1)(np.arange(4)), chances.argmax(axis=1))
+    assert repr(file.policy()) == "Act(discrete observation -> the most likely discrete action)"
     drawn = file.policy(seed=1, deterministic=False)(np.repeat(np.arange(4), 4000), np.random.default_rng(0))
     shares = np.stack([(drawn.reshape(4, -1) == action).mean(axis=1) for action in range(3)], axis=1)
     np.testing.assert_allclose(shares, chances, atol=0.03)

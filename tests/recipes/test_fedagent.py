@@ -11,7 +11,7 @@ from fedrl.experiments import experiment, find, judge, orders, outcomes
 from fedrl.experiments.recipe import Outcome, RecipeError
 from fedrl.experiments.settings import configure
 from fedrl.llm.episodes import Acting
-from fedrl.llm.grpo.update import Grpo
+from fedrl.llm.grpo_update.update import Grpo
 from fedrl.recipes.fedagent._pieces import pieces
 from fedrl.recipes.fedagent._study import Study
 from fedrl.records.folder import claim

@@ -1,6 +1,5 @@
 """The recipes' own figures: what is drawn is what was measured."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.collections import PathCollection
@@ -144,7 +143,3 @@ def test_fedagent_curves_and_table(tmp_path):
         "| FedAgent | 25.0 ± 0.0 | 60.0 ± 10.0 | 50.0 ± 10.0 |",
         "| alone | 25.0 ± 0.0 | 30.0 ± 10.0 | 50.0 ± 10.0 |",
     ]
-
-
-def test_no_figure_stays_open():
-    assert plt.get_fignums() == []

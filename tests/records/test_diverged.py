@@ -9,8 +9,8 @@ import pytest
 
 import fedrl
 from fedrl.algorithms.fedavg import pavg
+from fedrl.engines.local_processes import processes
 from fedrl.engines.one_at_a_time import one_at_a_time
-from fedrl.engines.processes import processes
 from fedrl.environments.errors import TrainingDiverged
 from fedrl.evaluation import sampled_return
 from fedrl.experiments import experiment, find, orders, outcomes

@@ -134,6 +134,8 @@ def test_malformed_toml_is_named_with_the_place(tmp_path, text, place):
     assert "is not valid TOML" in refused(tmp_path, tmp_path, CONFIG, True)
     with pytest.raises(RunFolderError, match=r"cannot read .*No such file.*pass a run.toml or a run folder"):
         read_config(tmp_path / "missing.toml")
+    with pytest.raises(RunFolderError, match="tank.py is a Python file; pass the folder of a run, such as runs/tank"):
+        read_config("tank.py")
 
 
 def test_free_name_counts_up(tmp_path):

@@ -113,7 +113,7 @@ def test_recipes_and_scripts_do_not_share_a_folder(begun, tmp_path, capsys):
     (tmp_path / "own" / "run.toml").write_text("seed = 3\n")
     assert "a run.toml that train did not write" in refused(tmp_path / "own")
     before = contents(begun)
-    for words in (["run", begun / "run.toml"], ["run", begun], ["run", "--resume", "--out", begun], ["verify", begun]):
+    for words in (["run", begun / "run.toml"], ["run", begun]):
         assert "was written by fedrl.train" in sentence(capsys, *words)
     assert "holds a run of fedrl.train, not of a recipe" in sentence(capsys, "run", "quickstart", "--out", begun)
     assert contents(begun) == before
@@ -225,12 +225,12 @@ del select.poll
 warnings.simplefilter("ignore")  # filelock says that it has but soft locks here; on Windows it has its own
 from fedrl.cli import errors
 from fedrl.cli.app import app
-import fedrl.cli.run, fedrl.engines.processes, fedrl.engines.worker, fedrl.environments.subprocess_env
+import fedrl.cli.run, fedrl.engines.local_processes, fedrl.engines.worker, fedrl.environments.subprocess_env
 from fedrl.records.folder import claim
 for words in (["--help"], ["recipes"]):
     app(words, prog_name="fedrl", standalone_mode=False)
 claim(sys.argv[1], {"recipe": "quickstart"}, False).close()
-fedrl.engines.processes.os = types.SimpleNamespace(**vars(os) | {"name": "nt"})
+fedrl.engines.local_processes.os = types.SimpleNamespace(**vars(os) | {"name": "nt"})
 words = ["run", "quickstart", "--engine", "processes", "--out", "nowhere"]
 sys.exit(errors.guard(lambda: app(words, prog_name="fedrl", standalone_mode=False)))
 """

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import tomli_w
 
+from fedrl.records import user_code
 from fedrl.records.description import describe
 from fedrl.records.identity import differences
 
@@ -211,3 +212,17 @@ def test_two_processes_say_the_same_of_all_of_them(place):
 def test_a_shared_part_is_described_alike_wherever_it_stands():
     part = functools.partial(max, 1)
     assert describe([part, part]) == describe([functools.partial(max, 1), functools.partial(max, 1)])
+
+
+@pytest.mark.parametrize("folder", [".local/lib/python3.11/site-packages", "usr/lib/python3/dist-packages"])
+def test_a_package_installed_elsewhere_is_not_the_users(tmp_path, monkeypatch, folder):
+    """With `pip install --user`, or in a venv that also sees the packages of its parent."""
+    place = tmp_path / folder
+    place.mkdir(parents=True)
+    name = f"installed_in_{place.name.replace('-', '_')}"
+    (place / f"{name}.py").write_text("def make(client): return client\n")
+    monkeypatch.syspath_prepend(place)
+    module = importlib.import_module(name)
+    assert not user_code.is_users(module)
+    assert not user_code.is_users(module.make)
+    assert describe(module.make) == f"{name}.make"

@@ -19,7 +19,8 @@ def saved_figures() -> Iterator[list[Figure]]:
     write = Figure.savefig
 
     def savefig(self: Figure, *args: Any, **options: Any) -> None:
-        found.append(self)
+        if self not in found:  # a PNG has an SVG beside it
+            found.append(self)
         write(self, *args, **options)
 
     Figure.savefig = savefig  # type: ignore[method-assign]

@@ -72,7 +72,7 @@ def record(names: Sequence[str], seeds: Sequence[int], relative: bool = False) -
 def recorded(*args: Any) -> dict[str, list[RecordedEpoch]]:
     """`record`, in a process of its own."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(record, *args).result(timeout=60.0)
+        return pool.submit(record, *args).result(timeout=300.0)
 
 
 def _epoch(env: Any, controller: Controller | None, seed: int) -> RecordedEpoch:

@@ -41,8 +41,15 @@ def build(config: Config) -> dict[str, Arm]:
         return {"PAvg": Arm(pavg(**STEP, horizon=5), hills, 1, one_at_a_time(), look)}
     carts = Federation(cart_pole.environment(max_episode_steps=60), cart_pole.evenly(3, "half_length", 0.3, 0.9))
     return {
-        "PAvg": Arm(pavg(**STEP, horizon=5), carts, 2, one_at_a_time(), look),
-        "alone": Arm(alone(gradient_learner(reinforce(horizon=5, batch=1), **STEP)), carts, 2, one_at_a_time(), look),
+        "PAvg": Arm(pavg(**STEP, horizon=5), carts, 2, one_at_a_time(), look, keep_best=True),
+        "alone": Arm(
+            alone(gradient_learner(reinforce(horizon=5, batch=1), **STEP)),
+            carts,
+            2,
+            one_at_a_time(),
+            look,
+            keep_best=True,
+        ),
     }
 
 

@@ -80,8 +80,8 @@ EXAMPLES = {  # of an argument (of a certain function, "ppo.learning_rate"), or 
     "gymnasium.make_env": 'the id "CartPole-v1", or lambda client_id: gymnasium.make("CartPole-v1")',
     "pettingzoo.make_env": "a function without arguments that makes one: simple_spread_v3.parallel_env",
     "edges.pairs": "pairs of agents, such as [(0, 1), (1, 2)]",
-    "given.steps": "one number per client: given([1, 2, 2])",
-    "by_step_time.seconds": "one number per client: by_step_time([1.0, 2.5, 2.0])",
+    "fixed_steps.steps": "one number per client: fixed_steps([1, 2, 2])",
+    "steps_by_time.seconds": "one number per client: steps_by_time([1.0, 2.5, 2.0])",
     "rounds": "how many, such as 100",
     "hidden": "the layers one by one: mlp(64, 64)",
     "clients": "how many there are to be, such as 4",
@@ -103,6 +103,6 @@ FUNCTIONS = {  # examples of arguments that are functions
 ENGINES = {
     "fused": "fedrl.engines.fused",
     "one_at_a_time": "fedrl.engines.one_at_a_time",
-    "processes": "fedrl.engines.processes",
+    "processes": "fedrl.engines.local_processes",
     "ray": "fedrl.engines.ray_cluster",
 }

@@ -12,7 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
-from fedrl import keys
+from fedrl import keys, trained
 from fedrl.cli import output
 from fedrl.cli.errors import STOPPED
 from fedrl.experiments import orders, outcomes, restore
@@ -35,11 +35,14 @@ class Agent(NamedTuple):
     rounds: int
 
 
-def trained_agent(order: Order, path: Path, wanted: str | None) -> Agent:
-    """The agent that the arm `wanted` (None: the first) ended with."""
+def trained_agent(order: Order, path: Path, wanted: str | None, seed: int = 0, *, best: bool = False) -> Agent:
+    """The agent that the arm `wanted` (None: the first) ended with, or its best; `seed` counts the run's from 0."""
+    if not 0 <= seed < order.seeds:
+        raise RecipeError(f"the run's seeds are counted from 0 to {order.seeds - 1}, got {seed}")
     name, arm, study = _arm_and_study(order, wanted)
-    it = restore.load(order, path, name, arm)
-    return Agent(name, study, it.algorithm.answer(_first(it.state.server)), arm.rounds, arm.rounds)
+    it = restore.arm_of(order, path, name, arm, best=best)
+    server = jax.tree.map(lambda x: x[seed], it.state.server)
+    return Agent(name, study, it.algorithm.answer(server), it.round, arm.rounds)
 
 
 def newest_agent(order: Order, path: Path, wanted: str | None, *, before: bool) -> Agent:
@@ -50,7 +53,7 @@ def newest_agent(order: Order, path: Path, wanted: str | None, *, before: bool) 
         server = algorithm.init(keys.of(jax.random.key(order.seed), "init"))
         return Agent(name, study, algorithm.answer(server), 0, arm.rounds)
     place = outcomes.arm_folder(path, name) / "checkpoint"
-    found, damaged = checkpoint.newest(place, restore.like(arm, algorithm, order.seeds))
+    found, damaged = checkpoint.newest(place, trained.like(algorithm, arm.federation, order.seeds))
     if found is None:
         why = f" ({damaged[0]})" if damaged else ""
         raise RecipeError(

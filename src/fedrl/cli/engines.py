@@ -76,7 +76,7 @@ def _one_at_a_time(choice: Choice) -> Engine:
 
 
 def _processes(choice: Choice) -> Engine:
-    from fedrl.engines.processes import processes
+    from fedrl.engines.local_processes import processes
 
     return processes(choice.workers)
 

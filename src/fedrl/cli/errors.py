@@ -6,8 +6,12 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+from fedrl.errors import FedRLError
+
 STOPPED = 130  # the code that shells use for "stopped by Ctrl-C"
 EXTRAS = {"mujoco": "mujoco", "ray": "ray", "flwr": "flower", "libsumo": "traffic", "sumolib": "traffic"}
+EXTRAS |= dict.fromkeys(("onnx", "onnxruntime"), "export")
+EXTRAS |= {"imageio_ffmpeg": "video"}
 EXTRAS |= dict.fromkeys(("torch", "transformers", "peft", "tokenizers", "bm25s"), "llm")  # module -> extra
 NOT_OURS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EISDIR}
 
@@ -29,7 +33,7 @@ def explain(error: Exception) -> str | None:
     """The sentence for the user, or None if the error is a bug of ours."""
     if hasattr(error, "format_message"):  # typer's own: an invalid option or argument
         return _usage(error)
-    if isinstance(error, ValueError | TypeError | FileNotFoundError) and _deliberate(error):
+    if isinstance(error, ValueError | TypeError | FileNotFoundError) and (_deliberate(error) or _for_users(error)):
         return str(error)
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").split(".")[0])):
         return f"this needs {error.name}, which is not installed; pip install 'fedrl[{extra}]'"
@@ -43,6 +47,11 @@ def _usage(error: Any) -> str:
     command = context.command_path if context else "fedrl"
     message = error.format_message().strip().rstrip(".")
     return f"{message[:1].lower()}{message[1:]}; `{command} --help` shows what it takes"
+
+
+def _for_users(error: Exception) -> bool:
+    """Also where a user's own recipe raises it."""
+    return isinstance(error, FedRLError)
 
 
 def _deliberate(error: Exception) -> bool:

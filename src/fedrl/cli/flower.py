@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import tomli_w
 
+from fedrl.experiments import find
 from fedrl.experiments.fault_options import FaultOptions
 from fedrl.experiments.orders import Order
 from fedrl.experiments.recipe import RecipeError
@@ -37,6 +38,15 @@ APP = {
         }
     },
 }
+
+
+def refuse_own(order: Order) -> None:
+    """Organisations rebuild a recipe from the code that they have installed, never from what they are sent."""
+    if not find.has_name(order.recipe):
+        raise RecipeError(
+            f"{order.recipe} is not installed under a name, and the engine flower sends names, no code; install a package "
+            f"with an entry point of the group {find.GROUP} on every machine and run that name (`fedrl new` writes one)"
+        )
 
 
 def require() -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from fedrl.experiments import experiment, orders, outcomes
-from fedrl.records import log
+from fedrl.records import environment_name, log
+from fedrl.records.environment_name import EnvironmentName
 from fedrl.records.log import Row
 from fedrl.records.run_toml import RunFolderError, is_trained, read_config
 
@@ -29,6 +30,11 @@ def finals(path: Path) -> dict[str, np.ndarray]:
     if _of_recipe(path):
         return {arm: outcome.final() for arm, outcome in outcomes.of_run(orders.from_toml(path), path).items()}
     return {"": outcomes.of_arm(_single(path)).final()}
+
+
+def environment(path: Path, arm: str) -> EnvironmentName:
+    """The environment of an arm."""
+    return environment_name.of_folder(outcomes.arm_folder(path, arm) if arm else _single(path))
 
 
 def names(paths: list[Path]) -> list[str]:

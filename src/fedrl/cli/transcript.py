@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from fedrl.cli import agents, output
-from fedrl.experiments import orders
+from fedrl.experiments import orders, restore
 from fedrl.experiments.recipe import RecipeError
 from fedrl.records.tensors import write_atomically
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 COLOURS = {"says and does": "bold cyan", "says": "cyan", "does": "bold cyan"}
 
 
-def play(path: Path, task: int, out: Path | None, *, arm: str | None, seed: int) -> None:
+def play(path: Path, task: int, out: Path | None, *, arm: str | None, seed: int, best: bool = False) -> None:
+    path, arm = restore.place_of(path, arm)
     order = orders.from_toml(path)
-    path = path.parent if path.is_file() else path
     if not agents.is_language(order):
         raise RecipeError(
             f"--task is for runs of language agents, and {order.recipe} has none; --client I draws one of its clients"
         )
     if out is not None and out.suffix.lower() not in (".html", ".htm"):
         raise RecipeError(f"a transcript needs a name that ends in .html, got {out}; try {out}.html")
-    agent = agents.trained_agent(order, path, arm)
+    agent = agents.trained_agent(order, path, arm, best=best)
     from fedrl.llm import transcript
 
     study, console = agent.study, output.screen()
@@ -41,14 +41,14 @@ def play(path: Path, task: int, out: Path | None, *, arm: str | None, seed: int)
         )
     facts = {
         "recipe": order.recipe,
-        "arm": f"{agent.arm}, after {agent.rounds} rounds with seed {order.seed}",
+        "arm": f"{agent.arm}, after {agent.round} rounds with seed {order.seed}",
         "model": study.config.model,
         "task": f"{task} of those held out, number {number} of {study.config.application}",
         "type": episode.task_type,
         "draws": f"seed {seed}, temperature {study.evaluating.temperature}",
     }
     title = f"Task {task}, {agent.arm}: {'won' if episode.won else 'not won'}"
-    target = out or path / "figures" / f"task-{task}.html"
+    target = out or path / "figures" / f"task-{task}{'-best' if best else ''}.html"
     target.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(target, transcript.page(title, facts, episode).encode())
     print_episode(console, title, facts, episode)

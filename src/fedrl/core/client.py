@@ -7,6 +7,7 @@ or the single steps, around a simulator (`engines/client_work.py`) or in lock st
 from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 from fedrl import keys, trees
@@ -87,7 +88,15 @@ def all_steps(update: LocalUpdate, received: Tree, client: Client, own_key: Key)
         # a client past its tau_i keeps its state
         return after if update.steps_of is None else trees.where(y < steps, after, local)
 
-    return jax.lax.fori_loop(0, update.local_steps, step, local)
+    return jax.lax.fori_loop(0, _trip_count(update, client), step, local)
+
+
+def _trip_count(update: LocalUpdate, client: Client) -> int | Array:
+    """How often the loop runs. A single step is a number the compiler cannot know (ids are not negative).
+
+    It would otherwise dissolve the loop and fuse its body with what stands around it, which differs between engines.
+    """
+    return 1 + jnp.minimum(client.id, 0) if update.local_steps == 1 else update.local_steps
 
 
 def client_part(exchange: Exchange, server: Server, client: Client, cohort: Cohort, slot: Any, key: Key) -> WorkResult:

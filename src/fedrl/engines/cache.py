@@ -27,5 +27,5 @@ def enable() -> None:
         return
     if os.access(folder(), os.W_OK):
         jax.config.update("jax_compilation_cache_dir", str(folder()))
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
         jax.config.update("jax_persistent_cache_min_entry_size_bytes", 0)

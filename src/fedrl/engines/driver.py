@@ -5,7 +5,7 @@ All seeds of a run play an exchange together, so that workers without work in on
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, Protocol
 
 import jax
 
@@ -86,6 +86,7 @@ class _Run:
         halves = {exchange.name: server_half(exchange, rows, faults, jax.jit) for exchange in exchanges}
         self.player = Player(halves, self._execute, self._inspect)
         self.not_evaluated: Metrics | None = None  # the metrics of a round without evaluation
+        self.last_evaluation: tuple[State, Metrics] | None = None
         self.create = jax.jit(algorithm.init)
         self.enrol = jax.jit(lambda key: federation.enrol(shared, key, algorithm))
 
@@ -105,24 +106,30 @@ class _Run:
         return stacked(states), stacked(metrics)
 
     def advance(self, state: State, first: int, rounds: int) -> tuple[State, Metrics]:
-        states, rows = unstacked(state), []
+        states, rows, evaluated, self.last_evaluation = unstacked(state), [], None, None
         self.fault_log.clear()  # reasons of earlier rounds are in the log
+        self.fault_log.first_seed = keys.seed_of(states[0].key)  # a run that is resumed has no `init`
         for number in range(first, first + rounds):
-            states, metrics = self._one_round(states, number)
-            rows.append(metrics)
-        return stacked(states), stacked([stacked(list(of_seed)) for of_seed in zip(*rows, strict=True)])
+            self.fault_log.round = number + 1
+            states, metrics = play(self.algorithm.exchanges, self.player, states, "round", number)
+            evaluated = self._evaluate(states) if (number + 1) % self.eval_every == 0 else None
+            rest = evaluated or self._placeholders(states)
+            rows.append([one | other for one, other in zip(metrics, rest, strict=True)])
+        state = stacked(states)
+        self.last_evaluation = (state, stacked(evaluated)) if evaluated else None
+        return state, stacked([stacked(list(of_seed)) for of_seed in zip(*rows, strict=True)])
 
-    def _one_round(self, states: list[State], number: int) -> tuple[list[State], list[Metrics]]:
-        self.fault_log.round = number + 1
-        states, metrics = play(self.algorithm.exchanges, self.player, states, "round", number)
-        if (number + 1) % self.eval_every == 0:
-            evaluated = play((self.evaluation,), self.player, states)[1]
-        else:
-            if self.not_evaluated is None:  # the same for all rounds and seeds, and tracing takes time
-                shape = shapes.of_metrics((self.evaluation,), self.player.halves, states[0])
-                self.not_evaluated = placeholders(shape)
-            evaluated = [self.not_evaluated] * len(states)
-        return states, [one | other for one, other in zip(metrics, evaluated, strict=True)]
+    def _evaluate(self, states: list[State]) -> list[Metrics]:
+        return play((self.evaluation,), self.player, states)[1]
+
+    def _placeholders(self, states: list[State]) -> list[Metrics]:
+        if self.not_evaluated is None:  # the same for all rounds and seeds, and tracing takes time
+            shape = shapes.of_metrics((self.evaluation,), self.player.halves, states[0])
+            self.not_evaluated = placeholders(shape)
+        return [self.not_evaluated] * len(states)
 
     def evaluate(self, state: State) -> Metrics:
-        return cast(Metrics, stacked(play((self.evaluation,), self.player, unstacked(state))[1]))
+        """The keys of an evaluation are those of the run, so the same state has the same metrics: it is played once."""
+        if not (self.last_evaluation and self.last_evaluation[0] is state):
+            self.last_evaluation = state, stacked(self._evaluate(unstacked(state)))
+        return self.last_evaluation[1]

@@ -58,7 +58,7 @@ def fused(over: str = "map", *, lanes: int = 640) -> Engine:
         if not all(e.local.mode.compiled for e in (*algorithm.opening, *algorithm.exchanges, evaluation)):
             raise ValueError(
                 "this federation's simulators cannot be compiled into one program; "
-                "use engine=processes() (fedrl.engines.processes), or ray() for several machines"
+                "use engine=processes() (fedrl.engines.local_processes), or ray() for several machines"
             )
         cohort = max(shapes.cohort_size(e, algorithm) for e in (*algorithm.exchanges, evaluation))
         in_parts, each = _in_parts(max(1, lanes // cohort)), _each(over, lanes)

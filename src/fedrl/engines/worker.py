@@ -21,6 +21,7 @@ import numpy as np
 
 from fedrl.engines import cache, wire
 from fedrl.engines.client_work import ClientWork, client_work
+from fedrl.engines.shared_cache import open_shared
 from fedrl.engines.work_timer import WorkTimer
 from fedrl.environments.checks import WarningSink
 from fedrl.environments.errors import EnvironmentFailed
@@ -66,8 +67,7 @@ class Worker:
         for name, value in settings["jax"].items():
             jax.config.update(name, value)
         cache.enable()
-        # Read the cache of compiled programs but do not write: a worker killed while writing would leave half a file
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", float("inf"))
+        self.cache = open_shared()
         self.runs: dict[int, dict[str, ClientWork] | str] = {}
         self.warm: set[tuple[int, str]] = set()
         self.timer = WorkTimer()
@@ -120,6 +120,8 @@ class Worker:
                 faults[at] = _report(error, int(columns[0][at]), exchange)
             seconds.append(time.perf_counter() - began if (run, exchange) in self.warm else None)
             self.warm.add((run, exchange))
+        if self.cache:
+            self.cache.publish()
         new_warnings, self.warnings[:] = list(self.warnings), []
         return wire.pack(leaves, {"seconds": seconds, "faults": faults, "warnings": new_warnings})
 
@@ -196,7 +198,3 @@ def main(descriptor: int) -> None:
             case ["stop"]:
                 host.close_all()
                 os._exit(0)
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

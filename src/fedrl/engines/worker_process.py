@@ -102,7 +102,7 @@ def _start() -> tuple[socket.socket, subprocess.Popen[bytes]]:
     ours, theirs = socket.socketpair()
     with theirs:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "fedrl.engines.worker", str(theirs.fileno())],
+            [sys.executable, "-P", "-m", "fedrl.engines", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             env=os.environ | {"PYTHONPATH": os.pathsep.join(search_path())},

@@ -77,7 +77,7 @@ def unflatten(description: Description, actions: np.ndarray) -> np.ndarray:
     low, high = bounds(description)
     flat = actions.reshape(len(actions), -1)
     if description.get("rescaled"):
-        bounded, from_low, width = _scale(low, high)
+        bounded, from_low, width = scale(low, high)
         share = (np.clip(flat, -1.0, 1.0) + 1.0) / 2.0
         flat = np.where(bounded, from_low + share * width, flat)
     clipped, dtype = np.clip(flat, low, high), np.dtype(description["dtype"])
@@ -95,7 +95,7 @@ def common(description: Description) -> Description:
     if kind != "box" or not description.get("rescaled"):
         return description
     low, high = bounds(description)
-    bounded = _scale(low, high)[0]
+    bounded = scale(low, high)[0]
     return description | {
         "low": _shortened(np.where(bounded, -1.0, low)),
         "high": _shortened(np.where(bounded, 1.0, high)),
@@ -157,7 +157,7 @@ def _flat(description: Description, observations: Sequence[Any] | np.ndarray) ->
     if kind in ("discrete", "multi_discrete"):
         return _one_hot(flat - np.ravel(description["start"]), _sizes(description))
     if description.get("rescaled"):
-        bounded, low, width = _scale(*bounds(description))
+        bounded, low, width = scale(*bounds(description))
         flat = np.where(bounded, 2.0 * (flat - low) / np.where(width > 0, width, 1.0) - (width > 0), flat)
     return flat.astype(np.float32)
 
@@ -187,7 +187,7 @@ def _one_hot(values: np.ndarray, sizes: np.ndarray) -> np.ndarray:
     return one_hot
 
 
-def _scale(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def scale(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Which entries have two bounds, and the lower bound and width of those; zero for the others."""
     bounded = (low > -NO_BOUND) & (high < NO_BOUND)
     return bounded, np.where(bounded, low, 0.0), np.subtract(high, low, out=np.zeros_like(high), where=bounded)

@@ -15,6 +15,7 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any, ClassVar
 
@@ -68,12 +69,15 @@ class SubprocessEnv(ParallelEnv[str, np.ndarray, np.ndarray]):  # type: ignore[m
             self.close()
             raise
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        """The attribute of that name, or its result if it is a method. Exceptions are raised here."""
+    def call(self, name: str | Callable[..., Any], *arguments: Any) -> Any:
+        """The attribute of that name, or its result if it is a method; of a function, its result for the environment there.
+
+        Exceptions are raised here.
+        """
         self.ask(name, *arguments)
         return self.answer()
 
-    def ask(self, name: str, *arguments: Any) -> None:
+    def ask(self, name: str | Callable[..., Any], *arguments: Any) -> None:
         """Start a call; every `ask` needs its `answer`."""
         with suppress(OSError):  # the process died: `answer` will report it
             self._line.send_bytes(cloudpickle.dumps((name, arguments)))
@@ -162,9 +166,9 @@ def _serve(descriptor: int) -> None:
             try:
                 name, arguments = pickle.loads(request)
                 env = pickle.loads(make)() if env is None else env
-                attribute = getattr(env, name)
+                attribute = partial(name, env) if callable(name) else getattr(env, name)
                 result = attribute(*arguments) if callable(attribute) else attribute
-                reply = cloudpickle.dumps((result, env.agents))
+                reply = cloudpickle.dumps((result, getattr(env, "agents", [])))  # some have them from the first reset
             except Exception as error:
                 builtin = type(error).__module__ == "builtins"  # other exceptions may not survive pickling
                 result = error if builtin else RuntimeError(f"{type(error).__name__}: {error}")

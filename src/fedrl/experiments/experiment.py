@@ -11,15 +11,16 @@ from fedrl.engines.engine import Engine
 from fedrl.environments.errors import TrainingDiverged
 from fedrl.evaluation import default_evaluation
 from fedrl.experiments import find, outcomes
+from fedrl.experiments.headline import headline
 from fedrl.experiments.orders import Order
 from fedrl.experiments.recipe import Arm, Claim, RecipeError
 from fedrl.faults import STOP, Faults
 from fedrl.plots import curves
 from fedrl.records import folder as folders
-from fedrl.records import log
+from fedrl.records import log, returns_file
 from fedrl.records.log import ArmCallback
 from fedrl.records.rows import diverged
-from fedrl.records.tensors import save_tree, write_atomically
+from fedrl.records.tensors import write_atomically
 from fedrl.training import train
 
 
@@ -30,6 +31,11 @@ def check(order: Order, engine: Engine | None = None, faults: Faults = STOP) -> 
         if arm.rounds < 1 or arm.eval_every < 1:
             raise RecipeError(
                 f"{name} needs at least 1 round, got {arm.rounds} (evaluated every {arm.eval_every}); raise it"
+            )
+        if order.ending.of(arm).early and arm.snapshot:
+            raise RecipeError(
+                f"{name} saves its state in every evaluated round, for claims about all of them, so it does not end early; "
+                "leave out --stop-at and --patience"
             )
         algorithm = arm.method(arm.federation)
         evaluation = (arm.evaluation or default_evaluation(arm.federation))(algorithm, arm.federation)
@@ -53,7 +59,7 @@ def run(
     give the same bytes.
     """
     for name, arm in find.recipe(order.recipe).build(order.config).items():
-        place = outcomes.arm_folder(folder.path, name)
+        place, ending = outcomes.arm_folder(folder.path, name), order.ending.of(arm)
         if outcomes.is_finished(place):
             continue
         try:
@@ -71,6 +77,10 @@ def run(
                 callback=partial(callback, name) if callback else None,
                 warn=warn,
                 faults=faults,
+                stop_at=ending.stop_at,
+                patience=ending.patience,
+                keep_best=ending.keep_best,
+                store_experiment=False,
             )
         except TrainingDiverged as error:
             warn(f"{name} diverged ({error}); claims about it stay undecided")
@@ -86,7 +96,7 @@ def _record_divergence(place: Path, arm: Arm, seeds: int) -> None:
     width = next((len(row["returns"]) for row in rows if "returns" in row), arm.federation.count)
     with writer:
         writer.write(rows[-1] | {"round": arm.rounds, "diverged": True} | diverged(rows, seeds, width))
-    save_tree(place / "returns.safetensors", {"returns": np.full((seeds, width), np.nan)})
+    returns_file.write(place, np.full((seeds, width), np.nan), arm.rounds)
 
 
 def conclude(order: Order, path: Path) -> list[Claim]:
@@ -105,7 +115,17 @@ def verify(order: Order, path: Path) -> list[Claim]:
 
 
 def claims(order: Order, path: Path) -> list[Claim]:
-    return find.recipe(order.recipe).claims(order.config, outcomes.of_run(order, path))
+    recipe, by_arm = find.recipe(order.recipe), outcomes.of_run(order, path)
+    arms = recipe.build(order.config)
+    return recipe.claims(order.config, {name: outcomes.carried_on(it, arms[name]) for name, it in by_arm.items()})
+
+
+def early(order: Order, path: Path) -> str | None:
+    """The note on arms that ended before their last round."""
+    arms, by_arm = find.recipe(order.recipe).build(order.config), outcomes.of_run(order, path)
+    ends = {name: (it.rows[-1]["round"], arms[name].rounds) for name, it in by_arm.items()}
+    said = ", ".join(f"{name} in round {at} of {rounds}" for name, (at, rounds) in ends.items() if at < rounds)
+    return f"ended early: {said}; claims take these as staying where they ended" if said else None
 
 
 def draw(order: Order, path: Path) -> list[Path]:
@@ -114,4 +134,6 @@ def draw(order: Order, path: Path) -> list[Path]:
     if recipe.draw is not None:
         return recipe.draw(order.config, by_arm, path / "figures")
     log_rows = {name: outcome.rows for name, outcome in by_arm.items()}
-    return [curves.draw(log_rows, path / "figures" / "return.png", title=f"{order.recipe}: {recipe.shows}")]
+    answer = headline(claims(order, path))
+    title = f"{order.name}: {recipe.shows}\n{answer}"
+    return [curves.draw(log_rows, path / "figures" / "return.png", title=title)]

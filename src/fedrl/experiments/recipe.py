@@ -7,9 +7,10 @@
         config=Config,                           a frozen dataclass of plain numbers, a sentence per field
         build=build, claims=claims,              what is trained; what the paper says the result shows
         paper_settings={"rounds": 2000},         what --paper changes
+        claim_texts=("a smaller beta ends higher",),   the claims in words
     )
 
-A recipe of `fedrl.recipes` has a name there (`fedrl.experiments.find`); the record itself does not know it.
+How a recipe is found, by name, file, module or entry point, is in `fedrl.experiments.find`; the record does not know it.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,8 +20,9 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from fedrl.engines.engine import Engine
-from fedrl.errors import FedRLError
 from fedrl.evaluation import Evaluation
+from fedrl.experiments.errors import RecipeError as RecipeError
+from fedrl.experiments.papers import Paper
 from fedrl.federations.federation import Federation, Method
 from fedrl.records import log
 from fedrl.records.log import Row
@@ -40,6 +42,9 @@ class Arm(NamedTuple):
     evaluation: Evaluation | None = None
     eval_every: int = 1
     snapshot: Snapshot | None = None
+    stop_at: float | None = None
+    patience: int | None = None
+    keep_best: bool = False
 
 
 class Outcome(NamedTuple):
@@ -67,6 +72,7 @@ class Claim(NamedTuple):
 Config = TypeVar("Config", bound="DataclassInstance")
 Build = Callable[[Config], dict[str, Arm]]  # the arms to train, by name
 Decide = Callable[[Config, dict[str, Outcome]], list[Claim]]  # the paper's claims about these arms, decided by numbers
+Tell = Callable[[Config, dict[str, Outcome], list[Claim]], str]  # the result, as one would say it
 Draw = Callable[[Config, dict[str, Outcome], Path], list[Path]]  # writes the figures to a folder, which it creates
 
 
@@ -81,7 +87,6 @@ class Recipe(NamedTuple, Generic[Config]):
     draw: Draw[Config] | None = None  # None: one figure with the learning curves of all arms
     paper_settings: Mapping[str, Any] = {}  # fields of `config` that differ at the paper's size
     paper_seeds: int | None = None  # None: as many as by default
-
-
-class RecipeError(FedRLError, ValueError):
-    """A recipe, or a setting of one, is unknown or invalid; the message is one sentence for the user."""
+    words: Tell[Config] | None = None  # a paragraph for the end of `fedrl run`
+    claim_texts: tuple[str, ...] = ()  # what `claims` decides, in words that need no run
+    cites: tuple[Paper, ...] = ()  # for `fedrl recipes NAME` and `fedrl cite`

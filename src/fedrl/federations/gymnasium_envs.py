@@ -104,18 +104,18 @@ class GymnasiumSimulator:
 
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
         """Every environment gets the last 31 bits of its seed."""
-        with _naming_client(self.client_id, "reset"):
+        with naming_client(self.client_id, "reset"):
             pairs = zip(rows.tolist(), seeds, strict=True)
             results = [self.envs[row].reset(seed=int(seed % SEEDS)) for row, seed in pairs]
         observations = [checks.check_result(self.client_id, "reset", result, RESET)[0] for result in results]
         checks.check_observations(self.fault, self.client_id, rows.tolist(), "reset", observations)
-        return self._flat(observations, rows)
+        return self._checked(observations, rows)
 
     def step(self, actions: np.ndarray, rows: np.ndarray | None = None) -> StepArrays:
         """Rewards are float64."""
         copies = list(range(len(self.envs))) if rows is None else rows.tolist()
-        with _naming_client(self.client_id, "step"):
-            pairs = zip(copies, spaces.unflatten(self.actions, actions), strict=True)
+        with naming_client(self.client_id, "step"):
+            pairs = zip(copies, self.native_actions(actions), strict=True)
             results = [self.envs[copy].step(action) for copy, action in pairs]
         for result in results:
             checks.check_result(self.client_id, "step", result, STEP)
@@ -128,7 +128,7 @@ class GymnasiumSimulator:
             np.array([checks.flag(self.client_id, copy, name, x) for copy, x in zip(copies, flags, strict=True)], bool)
             for name, flags in (("terminated", ended), ("truncated", stopped))
         )
-        flat = self._flat(observations, rows, rewards)
+        flat = self._checked(observations, rows, rewards)
         checks.warn_of_size(self.client_id, rewards, self.warned)
         return flat, rewards, terminated, truncated
 
@@ -136,10 +136,18 @@ class GymnasiumSimulator:
         for env in self.envs:
             env.close()
 
-    def _flat(
+    def native_actions(self, actions: np.ndarray) -> Any:
+        """The environments' own actions, one per row."""
+        return spaces.unflatten(self.actions, actions)
+
+    def flat(self, observations: Sequence[Any]) -> np.ndarray:
+        """The environments' own observations as policies see them, one row each."""
+        return spaces.flatten(self.observations, observations)
+
+    def _checked(
         self, observations: Sequence[Any], rows: np.ndarray | None, rewards: np.ndarray | None = None
     ) -> np.ndarray:
-        flat = spaces.flatten(self.observations, observations)
+        flat = self.flat(observations)
         checks.check_finite_rows(self.client_id, rows, flat, rewards)
         return flat
 
@@ -178,7 +186,7 @@ def _hint(own: gym.Space[Any], expected: gym.Space[Any], rescale: bool) -> str:
 
 
 def _make(make_env: MakeEnv, client_id: int) -> Env:
-    with _naming_client(client_id, "make_env"):
+    with naming_client(client_id, "make_env"):
         env = make_env(client_id)
     if not isinstance(env, gym.Env):
         raise EnvironmentFailed(
@@ -188,7 +196,7 @@ def _make(make_env: MakeEnv, client_id: int) -> Env:
 
 
 @contextmanager
-def _naming_client(client_id: int, call: str) -> Iterator[None]:
+def naming_client(client_id: int, call: str) -> Iterator[None]:
     """Turn any exception into an `EnvironmentFailed` that names the client."""
     try:
         yield

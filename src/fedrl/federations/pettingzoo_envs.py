@@ -135,8 +135,8 @@ class PettingZooSimulator:
                 actions[copy, : len(taken)] = taken
         return ReplayState(np.array(self._seeds, np.uint32), np.array([len(x) for x in self._taken], np.int32), actions)
 
-    def call(self, copy: int, name: str, *arguments: Any) -> Any:
-        """Any method or attribute of one environment, as `SubprocessEnv.call`."""
+    def call(self, copy: int, name: str | Callable[..., Any], *arguments: Any) -> Any:
+        """Any method, attribute or function of one environment, as `SubprocessEnv.call`."""
         return self._envs[copy].call(name, *arguments)
 
     def close(self) -> None:

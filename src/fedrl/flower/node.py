@@ -94,6 +94,8 @@ class Part(NamedTuple):
 def rebuild(recipe: str, settings: str, arm: str, exchange: str) -> Part:
     """One exchange of a recipe's arm, built from the code that is installed here."""
     cache.enable()
+    if not find.has_name(recipe):
+        raise ValueError(f"no recipe {recipe!r} is installed on this node; install the package that has it")
     order = orders.order(recipe, overrides=json.loads(settings))
     built = find.recipe(recipe).build(order.config)[arm]
     federation, shared = built.federation, built.federation.shared()

@@ -33,7 +33,7 @@ def main(grid: Grid, context: Context) -> None:
     """Run the recipe that the run configuration names, in a folder of this machine."""
     config = context.run_config
     plain = json.loads(str(config["order"]))
-    order = orders.order(plain["recipe"], overrides=plain["config"], seed=plain["seed"], seeds=plain["seeds"])
+    order = orders.from_plain(plain)
     nodes = Organisations(grid, float(config["patience"]))
     say = logging.getLogger("flwr").info
 

@@ -16,7 +16,7 @@ StepCounts = Callable[[int, int], StepsOf]
 
 
 @checked
-def given(steps: Sequence[int]) -> StepCounts:
+def fixed_steps(steps: Sequence[int]) -> StepCounts:
     """tau_i by client id."""
 
     def build(clients: int, tau: int) -> StepsOf:
@@ -31,7 +31,7 @@ def given(steps: Sequence[int]) -> StepCounts:
 
 
 @checked
-def by_step_time(seconds: Sequence[float]) -> StepCounts:
+def steps_by_time(seconds: Sequence[float]) -> StepCounts:
     """tau_i = floor(tau E[x_1] / E[x_i]) from the mean seconds E[x_i] a client needs for one step, x_1 the fastest (Eq. 6).
 
     A client that finishes no update in the period has none to send. The paper excludes such agents; here they are an error.
@@ -46,13 +46,13 @@ def by_step_time(seconds: Sequence[float]) -> StepCounts:
             raise ValueError(
                 f"clients {slow} finish no update in a period of tau={tau}; raise tau or exclude them from the federation"
             )
-        return given([int(n) for n in steps])(clients, tau)
+        return fixed_steps([int(n) for n in steps])(clients, tau)
 
     return build
 
 
 @checked
-def drawn(low: int, high: int | None = None) -> StepCounts:
+def random_steps(low: int, high: int | None = None) -> StepCounts:
     """tau_i uniform in {low, ..., high}, anew every period; `high` defaults to tau."""
 
     def build(clients: int, tau: int) -> StepsOf:

@@ -14,8 +14,8 @@ from fedrl.keys import Key
 from fedrl.learners.proximal import check
 from fedrl.learners.reports import Report, added, means, measured, nothing
 from fedrl.llm.episodes import Acting, Episode
-from fedrl.llm.grpo.report import DECISION_METRICS, EPISODE_METRICS, episode_metrics
-from fedrl.llm.grpo.update import Grpo, improve, reward_of
+from fedrl.llm.grpo_update.report import DECISION_METRICS, EPISODE_METRICS, episode_metrics
+from fedrl.llm.grpo_update.update import Grpo, improve, reward_of
 from fedrl.llm.models.loading import Spec, open_model
 from fedrl.llm.models.model import Theta
 from fedrl.llm.optimization import adamw, proximal

@@ -1,4 +1,4 @@
-"""Reading on: texts of different lengths, extended again and again, through one cache of a causal language model."""
+"""Extend many texts of different lengths, step by step, through one key-value cache of a causal language model."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -14,11 +14,11 @@ SPARE = 128  # columns of the cache that are made at once
 
 
 class Reader:
-    """Texts, each with the hidden state after its last token. All are read at once, and those that are the same as one.
+    """A batch of texts, each with the hidden state after its last token.
 
-    Texts that began as one are in one row of the cache for as long as they go on alike. Every token's keys and values stand
-    in the column of its position, whichever read they came with. What fills a short block up stands behind the row's end,
-    where nobody looks and what comes next is written.
+    Texts with the same tokens share one row of the cache until they differ. A token's keys and values are stored in the
+    column of its position, whichever call read it. Padding of a short block goes behind the end of the row: it is masked,
+    and overwritten by the next block.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -31,28 +31,31 @@ class Reader:
 
     @torch.no_grad()
     def read(self, blocks: Sequence[Sequence[int]]) -> Tensor:
-        """Each text goes on with its block, which may be empty but not at first; the hidden states after [texts, width]."""
+        """Append a block of tokens to each text and return the hidden states after it [texts, width].
+
+        A block may be empty, except the first of a text.
+        """
         if self.last is None and not all(blocks):
             raise ValueError(
                 "a text begins with at least one token, but a row's first block is empty; give it an opening"
             )
-        was = self.row if self.last is not None else [0] * len(blocks)
-        going = list(zip(was, map(tuple, blocks), strict=True))
-        ways = {way: number for number, way in enumerate(dict.fromkeys(going))}
-        self.row = [ways[way] for way in going]
+        old_rows = self.row if self.last is not None else [0] * len(blocks)
+        extended = list(zip(old_rows, map(tuple, blocks), strict=True))
+        new_rows = {pair: number for number, pair in enumerate(dict.fromkeys(extended))}
+        self.row = [new_rows[pair] for pair in extended]
         if self.last is not None:
-            self._select([row for row, _ in ways])
-        self._read([block for _, block in ways])
+            self._select([row for row, _ in new_rows])
+        self._read([block for _, block in new_rows])
         return self.hidden
 
     @property
     def hidden(self) -> Tensor:
-        """After each text [texts, width]."""
+        """The hidden state after the last token of each text [texts, width]."""
         assert self.last is not None
         return self.last[self.row]
 
     def _read(self, blocks: Sequence[Sequence[int]]) -> None:
-        """Of rows, not of texts."""
+        """Append a block to each row of the cache (several texts may share a row)."""
         device = self.model.device
         new = torch.tensor([len(block) for block in blocks])
         width = int(new.max())
@@ -77,7 +80,7 @@ class Reader:
         self.lengths = before + new
 
     def _select(self, rows: list[int]) -> None:
-        """Only these rows of the cache, in this order; one that is named twice goes on in two ways."""
+        """Keep only these rows of the cache, in this order; a row named twice is duplicated."""
         assert self.lengths is not None
         assert self.last is not None
         if rows == list(range(len(self.lengths))):
@@ -87,16 +90,16 @@ class Reader:
         self.lengths, self.last = self.lengths[index], self.last[index]
 
     def repeat(self, times: int) -> None:
-        """Every text `times` times over."""
+        """Repeat every text `times` times."""
         self.row = [row for row in self.row for _ in range(times)]
 
     def keep(self, texts: Sequence[int]) -> None:
-        """Only these texts, in this order."""
+        """Keep only these texts, in this order."""
         self.row = [self.row[text] for text in texts]
 
 
 class _Columns(DynamicLayer):
-    """One layer's keys and values, [rows, heads, columns, width]: a column for every position, and some to spare."""
+    """One layer's keys and values [rows, heads, columns, width]: one column per position, and `SPARE` more."""
 
     def __init__(self, reader: Reader) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # transformers has no annotation there
@@ -120,7 +123,7 @@ class _Columns(DynamicLayer):
 
 
 def attention_mask(model: PreTrainedModel, attends: Tensor) -> Tensor:
-    """[rows, 1, tokens, columns] in the form the model's attention expects: yes and no, or something to be added."""
+    """[rows, 1, tokens, columns] in the form the model's attention expects: booleans, or numbers to be added."""
     attends = attends[:, None]
     if model.config._attn_implementation != "eager":
         return attends
@@ -134,7 +137,7 @@ def _widen(cached: Tensor, columns: int) -> Tensor:
 
 
 def read_prompts(model: PreTrainedModel, texts: Sequence[list[int]], groups: Sequence[int]) -> Reader:
-    """A reader of new texts, in this order. What those of one group (a number each) begin with is read once for them."""
+    """A reader of new texts, in this order. `groups` numbers the group of each; a group's common prefix is read once."""
     members: dict[int, list[list[int]]] = {}
     for text, group in zip(texts, groups, strict=True):
         members.setdefault(group, []).append(text)
@@ -148,15 +151,15 @@ def read_prompts(model: PreTrainedModel, texts: Sequence[list[int]], groups: Seq
 
 
 def _common_prefix(texts: Sequence[list[int]]) -> list[int]:
-    """What all of them begin with: the first and the last in order have it in common, and no others less."""
+    """The longest common prefix: that of the first and the last text in alphabetical order."""
     ends = zip(min(texts), max(texts), strict=False)
     return [token for token, _ in takewhile(lambda pair: pair[0] == pair[1], ends)]
 
 
 def scores(model: PreTrainedModel, hidden: Tensor, choices: Sequence[Sequence[int]] | None) -> Tensor:
-    """Logits after `hidden` [n, width] of each row's `choices`, filled up with minus infinity; None: of all tokens.
+    """Logits of each row's `choices` given `hidden` [n, width], padded with minus infinity; None: of all tokens.
 
-    At least in single precision, whatever the model computes in: probabilities are made of them.
+    They are at least single precision, whatever the model computes in, because probabilities are computed from them.
     """
     weight: Tensor = model.get_output_embeddings().weight
     precise = torch.promote_types(weight.dtype, torch.float32)

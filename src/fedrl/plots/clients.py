@@ -22,5 +22,5 @@ def draw(returns: dict[str, np.ndarray], path: Path, *, title: str = "") -> Path
     several = any(len(values) > 1 for values in returns.values())
     axes.set(xlabel="client", ylabel="return" + (" (mean over seeds ± 1 s.e.)" if several else ""))
     axes.xaxis.get_major_locator().set_params(integer=True)
-    figure.legend(loc="outside lower center", ncols=min(3, len(returns)), fontsize="small", frameon=False)
+    style.legend_below(figure, axes)
     return style.save(figure, path, title)

@@ -5,11 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 from PIL import Image
 
 from fedrl.records.tensors import write_atomically
@@ -30,6 +28,7 @@ class Episode(NamedTuple):
     seconds: float  # that a step takes
     said: Sequence[str] = ()  # of each state, above its picture; else its step and the return so far
     size: tuple[float, float] = SIZE
+    shown: "Timing | None" = None  # if given, there are poses of its steps only
 
 
 class Timing(NamedTuple):
@@ -47,6 +46,11 @@ def timing(steps: int, seconds: float) -> Timing:
     """For an episode of `steps` steps of `seconds` each: every k-th state, so that at most `MOST_FRAMES` are shown."""
     stride = -(-(steps + 1) // (MOST_FRAMES - 1))
     shown = np.unique(np.append(np.arange(0, steps + 1, stride), steps))
+    return paced(shown, stride, seconds)
+
+
+def paced(shown: np.ndarray, stride: int, seconds: float) -> Timing:
+    """For every `stride`-th state of an episode whose steps take `seconds`."""
     hundredths = int(np.clip(round(100 * stride * seconds), SHORTEST, LONGEST))
     return Timing(shown, hundredths, 100 * stride * seconds / hundredths)
 
@@ -55,18 +59,17 @@ def frames(
     scene: Scene, poses: Iterable[np.ndarray], captions: Iterable[str], size: tuple[float, float] = SIZE
 ) -> Iterator[np.ndarray]:
     """Pictures [height, width, 3] of the poses, drawn one at a time."""
-    figure, axes = plt.subplots(figsize=size, dpi=75, layout="constrained")
+    figure = Figure(figsize=size, dpi=75, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
+    axes = figure.subplots()
     axes.set_axis_off()
     move = scene(axes)
     title = figure.suptitle("x\nx", fontsize="medium", x=0.02, ha="left", family="monospace")
-    try:
-        for pose, caption in zip(poses, captions, strict=True):
-            move(pose)
-            title.set_text(caption)
-            figure.canvas.draw()
-            yield np.array(figure.canvas.buffer_rgba())[..., :3]  # type: ignore[attr-defined]
-    finally:
-        plt.close(figure)
+    for pose, caption in zip(poses, captions, strict=True):
+        move(pose)
+        title.set_text(caption)
+        canvas.draw()
+        yield np.array(canvas.buffer_rgba())[..., :3]
 
 
 def save(pictures: list[np.ndarray], path: Path, hundredths: int) -> Path:

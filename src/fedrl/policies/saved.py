@@ -115,21 +115,34 @@ class Act(NamedTuple):
     deterministic: bool
     fault: checks.Fault
 
+    def __repr__(self) -> str:
+        how = "the most likely" if self.deterministic else "a drawn"
+        return f"Act({self.observations['type']} observation -> {how} {self.actions['type']} action)"
+
     def __call__(self, observation: Any, rng: np.random.Generator | None = None) -> Any:
         """The action, or one for each of many observations. `rng` is for policies that draw; by default a new one."""
         if not isinstance(rng, np.random.Generator | None):
             raise TypeError(f"rng must be a generator such as np.random.default_rng(0), got {rng!r:.60}")
-        rows, one = observation_batches.split_batch(self.observations, self.fault, observation)
-        obs = spaces.flatten(self.observations, rows)
-        observation_batches.check_finite(obs)
-        if self.moments is not None:
-            obs = standardise(self.moments, obs).astype(np.float32)
+        obs, one = self._inputs(observation)
         if self.deterministic:
             rng = None
         elif rng is None:
             rng = np.random.default_rng()
         actions = spaces.unflatten(self.actions, self.actor(obs, rng))
         return actions[0] if one else actions
+
+    def parameters(self, observation: Any) -> np.ndarray:
+        """What the action is chosen by: logits, or the mean of a Gaussian before it is clipped."""
+        obs, one = self._inputs(observation)
+        parameters = self.actor.parameters(obs)
+        return parameters[0] if one else parameters
+
+    def _inputs(self, observation: Any) -> tuple[np.ndarray, bool]:
+        """Observations as the network or the table sees them, and whether it is a single one."""
+        rows, one = observation_batches.split_batch(self.observations, self.fault, observation)
+        obs = spaces.flatten(self.observations, rows)
+        observation_batches.check_finite(obs)
+        return obs if self.moments is None else standardise(self.moments, obs).astype(np.float32), one
 
 
 def _check_choice(client: Any, seed: Any, deterministic: Any) -> None:

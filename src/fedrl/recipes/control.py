@@ -13,7 +13,7 @@ import numpy as np
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.engines.engine import Engine
 from fedrl.engines.fused import fused
-from fedrl.engines.processes import processes
+from fedrl.engines.local_processes import processes
 from fedrl.environments.control import cart_pole, mountain_car
 from fedrl.evaluation import sampled_return
 from fedrl.experiments import judge
@@ -22,52 +22,53 @@ from fedrl.federations.federation import Federation
 from fedrl.learners.optimizers import constant, decaying
 from fedrl.learners.ppo import ppo
 from fedrl.policies.mlp import categorical_mlp, gaussian_mlp
+from fedrl.recipes import facts
 
 ARM = "PPO-FedAvg"
 
 
 @dataclass(frozen=True)
 class CartPole:
-    clients: int = 2
-    rounds: int = 50
+    clients: int = 2  # how many learn together
+    rounds: int = 50  # rounds of communication
     steps: int = 2000  # environment steps of a client between two rounds
     num_envs: int = 4  # rows these steps are taken in: each as long as an episode may be
-    learning_rate: float = 1.5e-3
+    learning_rate: float = 1.5e-3  # of the actor
     decay: float = 0.96  # of the rate per round
-    entropy: float = 0.01
-    epochs: int = 6
-    minibatch: int = 125
+    entropy: float = 0.01  # weight of the entropy bonus
+    epochs: int = 6  # passes over the steps of an iteration
+    minibatch: int = 125  # steps in a gradient
     episodes: int = 10  # of each client in an evaluation
-    eval_every: int = 2
+    eval_every: int = 2  # rounds between two evaluations
 
 
 @dataclass(frozen=True)
 class MountainCar:
-    clients: int = 8
-    rounds: int = 32
-    local_steps: int = 2
+    clients: int = 8  # how many learn together
+    rounds: int = 32  # rounds of communication
+    local_steps: int = 2  # iterations of PPO between two rounds
     steps: int = 2048  # environment steps per iteration
-    num_envs: int = 2
+    num_envs: int = 2  # rows these steps are taken in
     hold: int = 8  # steps for which the exploration noise stays the same
-    learning_rate: float = 1e-3
-    epochs: int = 4
-    minibatch: int = 128
+    learning_rate: float = 1e-3  # of the actor
+    epochs: int = 4  # passes over the steps of an iteration
+    minibatch: int = 128  # steps in a gradient
     episodes: int = 10  # of each client in an evaluation
-    eval_every: int = 2
+    eval_every: int = 2  # rounds between two evaluations
 
 
 @dataclass(frozen=True)
 class Hopper:
-    clients: int = 2
-    rounds: int = 120
+    clients: int = 2  # how many learn together
+    rounds: int = 120  # rounds of communication
     steps: int = 4000  # environment steps of a client between two rounds
-    num_envs: int = 4
-    learning_rate: float = 3e-4
-    decay: float = 0.99
-    epochs: int = 10
-    minibatch: int = 64
+    num_envs: int = 4  # rows these steps are taken in
+    learning_rate: float = 3e-4  # of the actor
+    decay: float = 0.99  # of the rate per round
+    epochs: int = 10  # passes over the steps of an iteration
+    minibatch: int = 64  # steps in a gradient
     episodes: int = 5  # of each client in an evaluation
-    eval_every: int = 5
+    eval_every: int = 5  # rounds between two evaluations
 
 
 def _ppo_fedavg(
@@ -125,6 +126,10 @@ def _build_hopper(config: Hopper) -> dict[str, Arm]:
     )
 
 
+def _text(threshold: float) -> str:
+    return f"every seed reaches a return of {threshold:g}"
+
+
 def _solved(threshold: float) -> Decide[Any]:
     """Mean final return over clients at least `threshold`, seed by seed."""
 
@@ -132,35 +137,32 @@ def _solved(threshold: float) -> Decide[Any]:
         final = outcomes[ARM].final()
         verdict = judge.HOLDS if (final >= threshold).all() else judge.FAILS
         numbers = {"by seed": final.tolist(), "seconds": outcomes[ARM].rows[-1]["seconds"]}
-        return [Claim(f"every seed reaches a return of {threshold:g}", verdict, numbers)]
+        return [Claim(_text(threshold), verdict, numbers)]
 
     return claims
 
 
 CART_POLE = Recipe(
-    paper="fedrl",
-    shows="PPO-FedAvg solves CartPole (475 of 500)",
-    minutes=1.0,
+    **facts("control/cart-pole"),
     seeds=5,
     config=CartPole,
     build=_build_cart_pole,
     claims=_solved(475.0),
+    claim_texts=(_text(475.0),),
 )
 MOUNTAIN_CAR = Recipe(
-    paper="fedrl",
-    shows="PPO-FedAvg solves MountainCarContinuous (90 of 100)",
-    minutes=1.5,
+    **facts("control/mountain-car"),
     seeds=5,
     config=MountainCar,
     build=_build_mountain_car,
     claims=_solved(90.0),
+    claim_texts=(_text(90.0),),
 )
 HOPPER = Recipe(
-    paper="fedrl",
-    shows="PPO-FedAvg teaches Hopper to hop (1,000)",
-    minutes=6.0,
+    **facts("control/hopper"),
     seeds=2,
     config=Hopper,
     build=_build_hopper,
     claims=_solved(1000.0),
+    claim_texts=(_text(1000.0),),
 )

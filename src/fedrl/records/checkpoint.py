@@ -50,14 +50,28 @@ def newest(folder: str | Path, like: Tree) -> tuple[Checkpoint | None, list[str]
 
     A whole checkpoint that does not match `like` was written by a different program: that raises ValueError.
     """
-    folder, corrupted = Path(folder), []
+    folder = Path(folder)
+    whole, corrupted = _newest_whole(folder)
+    if whole is None:
+        return None, corrupted
+    round, data, log_bytes = whole
+    return Checkpoint(from_bytes(data, like, name=str(_data(folder, round))), round, log_bytes), corrupted
+
+
+def check(folder: str | Path) -> tuple[int | None, list[str]]:
+    """The round of the newest whole checkpoint (None if there is none) and, newest first, which are damaged and why."""
+    whole, corrupted = _newest_whole(Path(folder))
+    return whole[0] if whole else None, corrupted
+
+
+def _newest_whole(folder: Path) -> tuple[tuple[int, bytes, int] | None, list[str]]:
+    """The newest whole checkpoint: its round, its data and the length of the log; and what is wrong with newer ones."""
+    corrupted: list[str] = []
     for round in sorted(_rounds(folder), reverse=True):
         try:
-            data, log_bytes = _read(folder, round)
+            return (round, *_read(folder, round)), corrupted
         except CheckpointCorrupted as reason:
             corrupted.append(str(reason))
-        else:
-            return Checkpoint(from_bytes(data, like, name=str(_data(folder, round))), round, log_bytes), corrupted
     return None, corrupted
 
 

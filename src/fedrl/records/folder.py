@@ -11,7 +11,7 @@ from filelock import BaseFileLock
 
 from fedrl.records import lock as locks
 from fedrl.records import train_folder
-from fedrl.records.identity import Config
+from fedrl.records.identity import CODE, Config
 from fedrl.records.run_toml import RunFolderError, is_trained, read_config, to_toml, version_note, what_differs
 from fedrl.records.tensors import is_temporary, sync_folder, write_atomically
 
@@ -132,7 +132,9 @@ def _check(path: Path, config: Config, resume: bool) -> None:
     if is_trained(read_config(path)):
         raise RunFolderError(f"{path} holds a run of fedrl.train, not of a recipe; pass another --out")
     if different := what_differs(path, config):
-        raise RunFolderError(f"{path} holds a different run ({different[0]}); pass another --out")
+        fixed = all(phrase.startswith(CODE) for phrase in different)
+        move = "delete that `code` line from run.toml if you fixed a bug and want to continue, or " if fixed else ""
+        raise RunFolderError(f"{path} holds a different run ({different[0]}); {move}pass another --out")
     if not resume and RunFolder(path).finished:
         raise RunFolderError(f"{path} holds this run, finished; pass --resume to look at it again, or another --out")
     if not resume:

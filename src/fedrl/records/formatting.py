@@ -1,14 +1,27 @@
-"""Numbers and lines as a terminal shows them."""
+"""Numbers, lines and tables as a terminal shows them."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 
 def say(console: Console, text: str = "", style: str | None = None) -> None:
     """One line that is never folded, so that paths and commands can be copied."""
-    console.print(text, style=style, soft_wrap=True)
+    console.print(Text(text), style=style, soft_wrap=True)  # as it is: an arm called "a:b" is not an emoji
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[Any]], *, left: int = 1) -> Table:
+    """A plain table; the first `left` columns are text, the others numbers."""
+    grid = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for i, name in enumerate(columns):
+        grid.add_column(name, justify="left" if i < left else "right", no_wrap=i == 0)
+    for row in rows:
+        grid.add_row(*(Text(item if isinstance(item, str) else number(item)) for item in row))
+    return grid
 
 
 def number(value: Any) -> str:

@@ -58,6 +58,10 @@ class LogWriter:
         self.bytes = self._file.tell()
         return self.bytes
 
+    def tell(self) -> int:
+        """The length of the log with all rows so far, which may not be on the disk yet."""
+        return self._file.tell()
+
     def close(self) -> None:
         if not self._file.closed:
             self.sync()

@@ -1,4 +1,4 @@
-"""`policy.safetensors`: the complete policy, with a header that any program can read.
+"""`policy.safetensors`: the complete policy, with a header that any program can read; `best.safetensors` is of this kind.
 
 Tensors have a leading seed axis; those under "clients/" a client axis after it. The header's entries are text or JSON:
 
@@ -25,6 +25,8 @@ clipped to low and high.
 """
 
 import json
+from collections.abc import Callable
+from functools import cache
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -51,7 +53,16 @@ class Content(NamedTuple):
     header: dict[str, str]
 
 
-def content(algorithm: Algorithm, federation: Federation, state: State, seeds: range, method: str) -> Content:
+def writer(algorithm: Algorithm, federation: Federation, seeds: range, method: str) -> Callable[[State], Content]:
+    """`content` as a function of the state alone; clients whose bounds are asked for are opened once."""
+    known = cache(lambda: _spaces(federation))
+    return lambda state: content(algorithm, federation, state, seeds, method, known)
+
+
+def content(
+    algorithm: Algorithm, federation: Federation, state: State, seeds: range, method: str,
+    known_spaces: Callable[[], dict[str, Any]] | None = None,
+) -> Content:  # fmt: skip
     """The answer of every seed, those parts of the policy that clients hold themselves, and the header."""
     shares = bool(jax.tree.leaves(state.server))  # False if every client has its own parameters
     answer, memory = jax.vmap(algorithm.answer)(state.server) if shares else (), state.clients.memory
@@ -71,7 +82,7 @@ def content(algorithm: Algorithm, federation: Federation, state: State, seeds: r
         "fedrl": version("fedrl"),
         "method": method,
         "policy": algorithm.policy.about or {"kind": "unknown"},
-        **_spaces(federation),
+        **(known_spaces() if known_spaces else _spaces(federation)),
         "seeds": {"axis": 0, "first": seeds.start, "count": len(seeds)},
         "clients": int(federation.count),
     }

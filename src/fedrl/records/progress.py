@@ -1,26 +1,27 @@
-"""Progress of a run: a live line on a terminal, a short line now and then elsewhere."""
+"""Progress of a run: what there is to say after each row of the log. `progress_display.py` shows it."""
 
 import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 
-from fedrl.records.formatting import number, say, short
-from fedrl.records.log import ArmCallback, Row
+from fedrl.records.formatting import number, short
+from fedrl.records.log import ArmCallback, Row, RowCallback
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 RECENT = 10  # returns in the sparkline
-PAUSE = 10.0  # seconds between plain lines
+PAUSE = 10.0  # seconds between signs of life while there is nothing new to say
+COMPILING = "compiling (once), then the first evaluation …"
 
 
 class Status(NamedTuple):
     """The progress of one arm."""
 
-    which: str  # "2/3"
+    arm: str  # "2/3 PAvg"; of a single arm, its name
     round: int
     rounds: int
     result: str  # the newest return
@@ -35,6 +36,11 @@ class Status(NamedTuple):
     @property
     def at(self) -> str:
         return f"{self.round}/{self.rounds}" if self.rounds else ""
+
+    @property
+    def sentence(self) -> str:
+        parts = (f"round {self.at}", self.result, self.speed, "" if self.done else self.left)
+        return ", ".join(part for part in parts if part)
 
 
 EMPTY = Status("", 0, 0, "", "", "", "")  # before there is anything to show
@@ -57,7 +63,7 @@ class Tracker:
         took, played = self.clock() - self.since, row["round"] - self.first["round"]
         steps = (row["env_steps"] - self.first["env_steps"]) * self.seeds
         return Status(
-            which=f"{self.arms.index(arm) + 1}/{len(self.arms)}",
+            arm=self._title(arm),
             round=row["round"],
             rounds=rounds,
             result=f"return {number(self.returns[-1])}" if self.returns else "not evaluated yet",
@@ -66,11 +72,17 @@ class Tracker:
             left=f"{clock_time((rounds - row['round']) * took / played)} left" if played else "",
         )
 
+    def before(self, arm: str) -> str:
+        """The line before the first row of `arm`."""
+        return f"{self._title(arm)}: {COMPILING}" if len(self.arms) > 1 else COMPILING
+
+    def _title(self, arm: str) -> str:
+        return f"{self.arms.index(arm) + 1}/{len(self.arms)} {arm}" if len(self.arms) > 1 else arm
+
     def after(self, arm: str) -> str:
         """The line after `arm` is finished."""
-        number = self.arms.index(arm) + 2
-        last = number > len(self.arms)
-        return "drawing …" if last else f"{number}/{len(self.arms)} {self.arms[number - 1]}: compiling …"
+        number = self.arms.index(arm) + 1
+        return "finishing …" if number == len(self.arms) else self.before(self.arms[number])
 
 
 def sparkline(values: list[float]) -> str:
@@ -90,48 +102,26 @@ def clock_time(seconds: float) -> str:
 
 @contextmanager
 def shown(console: Console, arms: list[str], seeds: int) -> Iterator[ArmCallback]:
-    """The `callback` for `experiment.run`."""
+    """The `callback` for `experiment.run`: a bar in terminals and notebooks, otherwise a line a round.
+
+    Something is shown at once, and until the first round: compiling takes a while.
+    """
+    from fedrl.records import progress_display
+
     tracker = Tracker(arms, seeds)
-    with _live(console, tracker) if console.is_terminal else _lines(console, tracker) as callback:
+    if console.is_jupyter:
+        display = progress_display.notebook(tracker)
+    else:
+        display = (progress_display.bar if console.is_terminal else progress_display.lines)(console, tracker)
+    with display as callback:
         yield callback
 
 
 @contextmanager
-def _live(console: Console, tracker: Tracker) -> Iterator[ArmCallback]:
-    fields = ("at", "result", "spark", "speed", "left")
-    columns = [TextColumn(f"{{task.fields[status].{name}}}", markup=False) for name in fields]
-    title = TextColumn("{task.description}", style="bold", markup=False)
-    with Progress(title, BarColumn(bar_width=12), *columns, console=console, transient=True) as bars:
-        task = bars.add_task("compiling …", total=None, status=EMPTY)
-
-        def callback(arm: str, row: Row, rounds: int) -> None:
-            status = tracker.status(arm, row, rounds)
-            if status.done:
-                say(console, f"{status.which} {arm}: {rounds} rounds, {status.result}")
-                bars.reset(task, description=tracker.after(arm), total=None, status=EMPTY)
-            else:
-                bars.update(
-                    task, description=f"{status.which} {arm}", total=rounds, completed=status.round, status=status
-                )
-
+def of_one_run(callback: RowCallback | None, seeds: int) -> Iterator[RowCallback]:
+    """`callback` itself; without one, a bar or lines on stderr."""
+    if callback:
         yield callback
-
-
-@contextmanager
-def _lines(console: Console, tracker: Tracker) -> Iterator[ArmCallback]:
-    said_at: dict[str, float] = {}
-
-    def callback(arm: str, row: Row, rounds: int) -> None:
-        status = tracker.status(arm, row, rounds)
-        if status.done or arm not in said_at or tracker.clock() - said_at[arm] >= PAUSE:
-            said_at[arm] = tracker.clock()
-            parts = (
-                f"{status.which} {arm}: round {status.at}",
-                status.result,
-                status.speed,
-                "" if status.done else status.left,
-            )
-            say(console, ", ".join(part for part in parts if part))
-            console.file.flush()
-
-    yield callback
+        return
+    with shown(Console(stderr=True), ["training"], seeds) as show:
+        yield partial(show, "training")

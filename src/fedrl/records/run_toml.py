@@ -29,6 +29,20 @@ def is_trained(config: Config) -> bool:
     return config.get("kind") == "train" and "recipe" not in config
 
 
+def run_of_arm(place: str | Path) -> Path | None:
+    """The folder of the recipe's run that the folder `place` is an arm of; None for any other folder."""
+    place = Path(place) if Path(place).parent.name == "arms" else Path(place).absolute()
+    home = place.parent.parent
+    is_arm = place.parent.name == "arms" and (home / "run.toml").exists() and not is_trained(read_config(home))
+    return home if is_arm else None
+
+
+def is_of_first_versions(path: str | Path) -> bool:
+    """Whether a folder holds a run of `fedrl.train` from before there was a run.toml."""
+    path = Path(path)
+    return (path / "seeds.json").exists() and not (path / "run.toml").exists()
+
+
 def other_versions(path: str | Path) -> dict[str, str]:
     """The packages whose version has changed since the run was started: "0.1.0 there, 0.2.0 here"."""
     there, here = _read(Path(path)).get("versions", {}), versions()
@@ -65,6 +79,8 @@ def what_differs(path: Path, config: Config) -> list[str]:
 
 def _read(path: Path) -> dict[str, Any]:
     path = path / "run.toml" if path.is_dir() else path
+    if path.suffix == ".py":
+        raise RunFolderError(f"{path} is a Python file; pass the folder of a run, such as runs/{path.stem}")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

@@ -6,6 +6,7 @@ fedrl and installed packages are identified by their versions; a script or a not
 import dataclasses
 import functools
 import hashlib
+import inspect
 import os
 import sys
 import sysconfig
@@ -19,6 +20,7 @@ from fedrl.records import bytecode
 
 PYTHON = f"python {sys.version_info.major}.{sys.version_info.minor}"  # bytecode differs between versions
 KNOWN = ("stdlib", "platstdlib", "purelib", "platlib")  # folders of installed code
+PACKAGES = {"site-packages", "dist-packages"}  # what such folders are called: ~/.local and a venv's parent have others
 FLAT = (bool, int, float, complex, str, bytes, type(None))
 NAMED = (FunctionType, BuiltinFunctionType, type)
 SIMULATORS = {("gymnasium", "Env"), ("gym", "Env"), ("pettingzoo", "ParallelEnv"), ("pettingzoo", "AECEnv")}
@@ -110,7 +112,8 @@ def is_simulator(value: Any) -> bool:
 
 def _is_plain(value: Any, name: str) -> bool:
     """An installed function or class under its own name, which adds nothing to the code that names it."""
-    if not isinstance(value, NAMED) or getattr(value, "__closure__", None) or hasattr(value, "arguments"):
+    inner = inspect.unwrap(value) if isinstance(value, FunctionType) else value  # `@checked` adds nothing either
+    if not isinstance(value, NAMED) or getattr(inner, "__closure__", None) or hasattr(value, "arguments"):
         return False
     return value.__name__ == name.rpartition(".")[2]
 
@@ -172,5 +175,7 @@ def _users_file(file: str) -> bool:
     """Code without a file (`python -c`, a notebook's cell) is the user's."""
     if file.startswith("<"):
         return not file.startswith("<frozen")
+    if not PACKAGES.isdisjoint(Path(file).parts):
+        return False
     known = [Path(__file__).parents[1], *(Path(path) for name in KNOWN if (path := sysconfig.get_path(name)))]
     return not any(Path(os.path.realpath(file)).is_relative_to(os.path.realpath(folder)) for folder in known)

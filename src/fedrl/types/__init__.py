@@ -81,3 +81,7 @@ __all__ = [
     "stepwise",
     "within",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -10,7 +10,7 @@ from support.tiny_agents import COLOURS_ENVIRONMENT, TAKING, as_jax, uniform
 
 from fedrl.llm.applications import Application
 from fedrl.llm.episodes import play
-from fedrl.llm.grpo.update import Grpo, improve
+from fedrl.llm.grpo_update.update import Grpo, improve
 from fedrl.llm.imitation import demonstration
 from fedrl.llm.learner import grpo
 from fedrl.llm.likelihood import likelihood

@@ -68,17 +68,17 @@ def adapt(net: PreTrainedModel, lora: Lora | None) -> None:
     net.requires_grad_(lora is None)
     if lora is None:
         return
-    depth, linear = net.config.num_hidden_layers, _linear_layers(net)
+    depth, linear = net.config.num_hidden_layers, linear_layers(net)
     if not 0 <= lora.layers <= depth:
         raise ValueError(f"lora.layers must be from 1 to {depth}, the model's layers (0: all), got {lora.layers}")
     if not linear:
         raise ValueError(
             f"{type(net).__name__} has no linear maps in its layers to put adapters on; train all of it: lora=None"
         )
-    last = list(range(depth - (lora.layers or depth), depth))
     config = LoraConfig(
-        r=lora.rank, lora_alpha=lora.alpha, target_modules=linear, layers_to_transform=last, lora_dropout=0.0
-    )
+        r=lora.rank, lora_alpha=lora.alpha, target_modules=linear, layers_to_transform=adapted_layers(net, lora),
+        lora_dropout=0.0,
+    )  # fmt: skip
     with torch.random.fork_rng(devices=[]):  # one factor starts at random: always the same, and nobody else's draws
         torch.manual_seed(0)
         inject_adapter_in_model(config, net, low_cpu_mem_usage=net.device.type == "meta")
@@ -88,11 +88,18 @@ def adapt(net: PreTrainedModel, lora: Lora | None) -> None:
             parameter.requires_grad_(not (lora.freeze_a and "lora_A" in name))
 
 
-def _linear_layers(net: PreTrainedModel) -> list[str]:
+def adapted_layers(net: PreTrainedModel, lora: Lora) -> list[int]:
+    depth = net.config.num_hidden_layers
+    return list(range(depth - (lora.layers or depth), depth))
+
+
+def linear_layers(net: PreTrainedModel) -> list[str]:
     """The names of the linear maps in the layers: all but the one that gives the words their scores."""
-    head = net.get_output_embeddings()
-    found = {name.split(".")[-1] for name, m in net.named_modules() if isinstance(m, torch.nn.Linear) and m is not head}
-    return sorted(found)
+    head, found = net.get_output_embeddings(), set()
+    for name, module in net.named_modules():
+        if isinstance(module, torch.nn.Linear | BaseTunerLayer) and module is not head:
+            found.add(name.removesuffix(".base_layer").split(".")[-1])
+    return sorted(name for name in found if name != "default")  # inside an adapter
 
 
 def theta_of(model: Model) -> Theta:

@@ -12,6 +12,7 @@ import torch
 from fedrl import keys
 from fedrl.arguments import above, at_least, checked_class
 from fedrl.keys import Key
+from fedrl.llm.adapter_files import load_adapter, read_adapter
 from fedrl.llm.context import PromptFormatter, of_chat
 from fedrl.llm.models import weights_cache
 from fedrl.llm.models.behaviour_cloning import Settings, cached, clone_behaviour, expert_plans, read_theta
@@ -58,6 +59,8 @@ class Pretrained:
     Adapters are in single precision whatever the rest computes in, and so is all that travels. theta_0, from which training
     starts and to which the KL term holds it, is the model as it came, or after its warm start where it has one.
 
+    `adapter` is a folder of peft's, from which training starts instead; `lora` must be of its rank, alpha and layers.
+
     Only weights in safetensors are read and no code of the model's own runs, unless `trust` says that its maker is trusted.
     """
 
@@ -71,8 +74,14 @@ class Pretrained:
     shows_commands: bool = True  # beside what is seen, which in WebShop shows them anyway
     tokens: int = 2048  # learnt from at once, as `Grpo.at_once`: for the estimate of memory, and nothing else
     trust: bool = False  # let it bring code of its own and pickled weights, which may run anything on this machine
+    adapter: str | None = None
 
     def __post_init__(self) -> None:
+        if self.adapter is not None and (self.warm is not None or self.lora is None):
+            other = "warm" if self.warm is not None else "lora=None"
+            raise ValueError(
+                f"training starts from the adapter {self.adapter}, which excludes {other}; leave one of them out"
+            )
         if self.dtype not in DTYPES:
             raise ValueError(f"dtype is one of {', '.join(DTYPES)}, got {self.dtype!r}")
         at_least(1, threads=self.threads, tokens=self.tokens)
@@ -80,7 +89,10 @@ class Pretrained:
     def open(self) -> Model:
         tokenizer = tokenizer_of(self.name, self.trust)
         net = weights_cache.shared_net(self.name, self._plan())
-        return make_trainable(net, tokenizer, self.lora, checkpointing=self.checkpointing)
+        model = make_trainable(net, tokenizer, self.lora, checkpointing=self.checkpointing)
+        if self.adapter is not None:
+            load_adapter(model, self._adapter(self.adapter))
+        return model
 
     def formatter(self) -> PromptFormatter:
         return _formatter(self.name, self.trust, self.system, self.shows_commands)
@@ -100,6 +112,9 @@ class Pretrained:
     def first(self) -> Theta | None:
         if self.warm is not None:
             return _warmed(self)
+        if self.adapter is not None:
+            adapter = self._adapter(self.adapter)
+            return {name: adapter[name] for name in self._shapes()}
         return None if self.lora is not None else weights_cache.initial_theta(self.name, self._plan())
 
     def _plan(self) -> Plan:
@@ -111,6 +126,12 @@ class Pretrained:
         model = skeleton(resolve(self.name, self.trust).config, self._plan())
         parameters = dict(model.net.named_parameters())
         return {name: tuple(parameters[name].shape) for name in model.names}
+
+    def _adapter(self, folder: str) -> Theta:
+        """All of the adapter, also what is not trained of it."""
+        net = skeleton(resolve(self.name, self.trust).config, self._plan()).net
+        shapes = {name: tuple(parameter.shape) for name, parameter in net.named_parameters() if "lora_" in name}
+        return read_adapter(folder, self.lora, shapes)
 
 
 @lru_cache(maxsize=2)

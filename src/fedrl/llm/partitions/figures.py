@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 from fedrl.llm.partitions.checks import Partition, PartitionError, labels_of
@@ -42,8 +41,7 @@ def categories_of_clients(arms: Arms, categories: Sequence[Any] | np.ndarray, pa
         clients.set(ylabel="share of tasks", ylim=(0, 1))
         _heading(clients, arm, "share of one category, s.d. over clients", shares.std(axis=0).mean())
     columns = math.ceil(len(names) / math.ceil(len(names) / MOST_IN_A_ROW))
-    figure.legend(*rows[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=columns,
-                  fontsize="small", frameon=False)  # fmt: skip
+    style.legend_below(figure, rows[0][0], columns=columns)
     return style.save(figure, path, title)
 
 
@@ -79,8 +77,8 @@ def _heights(found: dict[str, np.ndarray], name: str, ylim: tuple[float, float] 
 
 def _rows(arms: dict[str, Any]) -> tuple[Any, Any]:
     """A wide and a narrow panel for each arm."""
-    figure, rows = plt.subplots(len(arms), 2, figsize=(9, 0.7 + 2.2 * len(arms)), sharey="row", squeeze=False,
-                                width_ratios=(6, 1), layout="constrained")  # fmt: skip
+    figure, rows = style.subplots(len(arms), 2, figsize=(9, 0.7 + 2.2 * len(arms)), sharey="row", squeeze=False,
+                                width_ratios=(6, 1))  # fmt: skip
     for axes in rows.flat:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25, linewidth=0.6, axis="y")

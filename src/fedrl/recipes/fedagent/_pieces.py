@@ -10,7 +10,7 @@ from fedrl.experiments.recipe import RecipeError
 from fedrl.llm import applications
 from fedrl.llm.episodes import Acting
 from fedrl.llm.evaluation import HELD_OUT_ACTING
-from fedrl.llm.grpo.update import Grpo
+from fedrl.llm.grpo_update.update import Grpo
 from fedrl.llm.household.generate import Size as Rooms
 from fedrl.llm.models.behaviour_cloning import Settings
 from fedrl.llm.models.loading import Spec
@@ -40,6 +40,8 @@ def pieces(config: Config) -> Pieces:
             "a model that imitates demonstrations learns commands, not the tags of a free answer; set decode=commands, or "
             "warm=0 and a model other than pocket"
         )
+    if config.adapter and (config.model == "pocket" or config.warm or not config.rank):
+        raise RecipeError("an adapter to start from needs a model other than pocket, warm=0 and a rank; set these")
     if config.mean not in ("factors", "products"):
         raise RecipeError(f"mean is of factors or of products, got {config.mean!r}")
     settings = _application(config)
@@ -88,4 +90,5 @@ def _large(config: Config, settings: Settings, window: int | None, tokens: int) 
         shows_commands=listed,
         tokens=tokens,
         trust=config.trust,
+        adapter=config.adapter or None,
     )

@@ -16,7 +16,7 @@ import numpy as np
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.cache_folder import cache_folder
 from fedrl.core.round import weighted_means
-from fedrl.engines.processes import processes
+from fedrl.engines.local_processes import processes
 from fedrl.experiments.recipe import Arm, RecipeError
 from fedrl.federations.federation import Federation, Method
 from fedrl.recipes.fedagent._config import Config

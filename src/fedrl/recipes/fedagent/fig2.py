@@ -6,12 +6,13 @@ import numpy as np
 
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.plots import curves, style
+from fedrl.recipes import facts
 from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
 from fedrl.recipes.fedagent._config import PAPER_SETTINGS
 
-SHOWS = "how do the server's model and its clients' own models get better, round by round?"
+SHOWS = facts("fedagent/fig2")["shows"]
 
 Config = shared.Config
 SERVER, CENTRALISED = "FedAgent, server", "Centralised"
@@ -57,9 +58,7 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
 
 
 RECIPE = Recipe(
-    paper="FedAgent, Figure 2",
-    shows=SHOWS,
-    minutes=9.0,
+    **facts("fedagent/fig2"),
     seeds=2,
     config=Config,
     build=build,
@@ -67,4 +66,9 @@ RECIPE = Recipe(
     draw=draw,
     paper_settings=PAPER_SETTINGS,
     paper_seeds=3,
+    claim_texts=(
+        "the server's model ends above the model it started from",
+        "federated and centralised training end with similar success",
+        "centralised training is ahead at first (WebShop)",
+    ),
 )

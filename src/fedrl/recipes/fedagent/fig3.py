@@ -4,12 +4,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe, RecipeError
+from fedrl.recipes import facts
 from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
 from fedrl.recipes.fedagent._config import PAPER_SETTINGS
 
-SHOWS = "what do the number of tasks, of clients in a round and of local epochs do to federated agents?"
+SHOWS = facts("fedagent/fig3")["shows"]
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,7 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
 
 
 RECIPE = Recipe(
-    paper="FedAgent, Figure 3",
-    shows=SHOWS,
-    minutes=19.0,
+    **facts("fedagent/fig3"),
     seeds=2,
     config=Config,
     build=build,
@@ -110,4 +109,9 @@ RECIPE = Recipe(
     draw=draw,
     paper_settings=PAPER_SETTINGS,
     paper_seeds=3,
+    claim_texts=(
+        "more local epochs a round end higher",
+        "the number of tasks of a client does not matter",
+        "two clients a round end above one and four (household)",
+    ),
 )

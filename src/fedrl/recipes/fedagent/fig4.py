@@ -4,12 +4,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
+from fedrl.recipes import facts
 from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
 from fedrl.recipes.fedagent._config import PAPER_SETTINGS
 
-SHOWS = "are federated agents robust against clients with other tastes, fewer tasks and harder tasks?"
+SHOWS = facts("fedagent/fig4")["shows"]
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,7 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
 
 
 RECIPE = Recipe(
-    paper="FedAgent, Figure 4",
-    shows=SHOWS,
-    minutes=16.0,
+    **facts("fedagent/fig4"),
     seeds=2,
     config=Config,
     build=build,
@@ -62,4 +61,8 @@ RECIPE = Recipe(
     draw=draw,
     paper_settings=PAPER_SETTINGS,
     paper_seeds=3,
+    claim_texts=(
+        "clients that differ much in taste, number of tasks or hardness end no lower than clients that differ little",
+        "such federations still improve by training",
+    ),
 )

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
+from fedrl.recipes import facts
 from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
 
-SHOWS = "language agents that share no task and no episode learn to shop together"
+SHOWS = facts("fedagent/quickstart")["shows"]
 
 FEDERATED, ALONE = "FedAgent", "one client alone"
 
@@ -38,12 +39,14 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
 
 
 RECIPE = Recipe(
-    paper="fedrl, after FedAgent",
-    shows=SHOWS,
-    minutes=4.0,
+    **facts("fedagent/quickstart"),
     seeds=2,
     config=Config,
     build=build,
     claims=claims,
     draw=draw,
+    claim_texts=(
+        "federated agents end above the model they started from",
+        "they end above an agent that trains alone",
+    ),
 )

@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedrl.experiments.headline import headline
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
+from fedrl.recipes import facts
 from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
 
-SHOWS = "a real pretrained language model gets better at shopping, in a federation on a laptop"
+SHOWS = facts("fedagent/smollm2")["shows"]
 
 FEDERATED = "FedAgent"
 
@@ -38,16 +40,15 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
-    return [results.draw(config, arms, folder / "success.png", SHOWS, {})]
+    return [results.draw(config, arms, folder / "success.png", f"{SHOWS}\n{headline(claims(config, arms))}", {})]
 
 
 RECIPE = Recipe(
-    paper="fedrl, after FedAgent",
-    shows=SHOWS,
-    minutes=15.0,
+    **facts("fedagent/smollm2"),
     seeds=1,
     config=Config,
     build=build,
     claims=claims,
     draw=draw,
+    claim_texts=("federated agents end above the model they started from",),
 )

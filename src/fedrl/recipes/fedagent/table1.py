@@ -5,13 +5,14 @@ from pathlib import Path
 import numpy as np
 
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
+from fedrl.recipes import facts
 from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
 from fedrl.recipes.fedagent._config import PAPER_SETTINGS
 from fedrl.recipes.fedagent._study import LOCAL
 
-SHOWS = "do language agents that train together beat those that train alone, and match a centralised one?"
+SHOWS = facts("fedagent/table1")["shows"]
 
 FEDERATED, CENTRALISED = "FedAgent", "Centralised"
 
@@ -47,9 +48,7 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
 
 
 RECIPE = Recipe(
-    paper="FedAgent, Table 1",
-    shows=SHOWS,
-    minutes=25.0,
+    **facts("fedagent/table1"),
     seeds=2,
     config=Config,
     build=build,
@@ -57,4 +56,9 @@ RECIPE = Recipe(
     draw=draw,
     paper_settings=PAPER_SETTINGS,
     paper_seeds=3,
+    claim_texts=(
+        "FedAgent ends above the mean of the local clients",
+        "FedAgent matches centralised training",
+        "FedAgent ends above the model it started from",
+    ),
 )

@@ -3,16 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from fedrl.experiments.recipe import Outcome
+from fedrl.plots import style
 from fedrl.recipes.labbi2025._family import FED_Q, FEDPG, Task
 from fedrl.recipes.labbi2025._speed_up import Settings, arm_name, control_name, ends
 
@@ -22,7 +18,7 @@ MARKERS: dict[str, str] = dict(zip((*FEDPG, FED_Q), ("x", "o", "^", "s"), strict
 
 def speed_up(config: Settings, arms: dict[str, Outcome], folder: Path, task: Task) -> list[Path]:
     """A column for each variant; above J as in the paper, below how much of what can be learnt is still missing."""
-    figure, axes = plt.subplots(2, 3, figsize=(11, 6.4), sharex=True, sharey="row", layout="constrained")
+    figure, axes = style.subplots(2, 3, figsize=(11, 6.4), sharex=True, sharey="row")
     for (top, bottom), method in zip(axes.T, FEDPG, strict=True):
         top.set(title=method, xscale="log", yscale="log")
         bottom.set(xlabel="round", yscale="log")
@@ -44,13 +40,13 @@ def speed_up(config: Settings, arms: dict[str, Outcome], folder: Path, task: Tas
     axes[0, 0].yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0, 7.0)))
     axes[0, 0].yaxis.set_major_formatter(ScalarFormatter())
     axes[0, 0].yaxis.set_minor_formatter(NullFormatter())
-    axes[0, 0].legend(fontsize="small", loc="lower right")
-    return [_save(figure, folder / "return.png", f"{task.name}, epsilon = {config.epsilon:g}")]
+    style.legend_below(figure, axes[0, 0])
+    return [style.save(figure, folder / "return.png", f"{task.name}, epsilon = {config.epsilon:g}")]
 
 
 def gate(arms: dict[str, Outcome], folder: Path, title: str, lines: dict[str, float]) -> list[Path]:
     """J of every arm on linear axes, as in Figures 1b and 1c, and horizontal `lines` at known values."""
-    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    figure, axes = style.subplots(figsize=(7, 4.5))
     seen = list(lines.values())
     for shift, ((name, outcome), colour) in enumerate(zip(arms.items(), COLOURS, strict=False)):
         rounds, returns = outcome.curve()
@@ -58,12 +54,12 @@ def gate(arms: dict[str, Outcome], folder: Path, title: str, lines: dict[str, fl
         places = (shift * apart // 4, apart)  # so that curves that coincide can be told apart
         _line(axes, rounds, returns, colour, name, marker=MARKERS.get(name), markevery=places, markersize=5)
         seen += returns.mean(axis=1)[1:].tolist()
-    for (name, value), style in zip(lines.items(), ("--", ":", "-."), strict=False):
-        axes.axhline(value, color="0.2", linewidth=1.0, linestyle=style, label=f"{name}: {value:.4g}")
+    for (name, value), dashes in zip(lines.items(), ("--", ":", "-."), strict=False):
+        axes.axhline(value, color="0.2", linewidth=1.0, linestyle=dashes, label=f"{name}: {value:.4g}")
     margin = 0.05 * (max(seen) - min(seen))  # round 0 may lie outside: Fed-Q-learning starts with an arbitrary action
     axes.set(xlabel="round", ylabel="J", ylim=(min(seen) - margin, max(seen) + margin))
-    axes.legend(fontsize="small", loc="best")
-    return [_save(figure, folder / "return.png", title)]
+    style.legend(axes)
+    return [style.save(figure, folder / "return.png", title)]
 
 
 def _learning(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
@@ -79,11 +75,3 @@ def _line(
     mean, spread = values.mean(axis=1), values.std(axis=1)
     axes.plot(rounds, mean, color=colour, label=label, linewidth=1.4, **options)
     axes.fill_between(rounds, mean - spread, mean + spread, color=colour, alpha=0.2, linewidth=0)
-
-
-def _save(figure: Figure, path: Path, title: str) -> Path:
-    figure.suptitle(title)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
-    return path

@@ -28,15 +28,15 @@ CLIENTS = 2  # one of each type
 class Settings:
     instance: str = "paper"  # MDPs as the paper describes them, or "published": the 7-state tables of its code
     conventions: str = "paper"  # or "published": gamma 0.99, b-RS without projection, Fed-Q-learning as in the code
-    rounds: int = 1000  # R
+    rounds: int = 1000  # R: rounds of communication
     eval_every: int = 10  # rounds between measurements
     eta: float = 0.01  # step size of all four (the paper gives none for Fed-Q-learning)
-    local_steps: int = 5  # H
-    horizon: int = 20  # T
-    batch: int = 20  # B; Fed-Q-learning draws T * B samples per local step
+    local_steps: int = 5  # H: steps between two rounds
+    horizon: int = 20  # T: steps of an episode
+    batch: int = 20  # B: episodes per local step; Fed-Q-learning draws T * B samples
     lam: float = 0.05  # weight of the entropy in RS- and b-RS-FedPG
     world_seed: int = 0  # of the MDPs, which are the same for all seeds of a run
-    over: str = "vmap"
+    over: str = "vmap"  # engine: "vmap" (fast) or "map" (exact)
 
 
 PAPER_SETTINGS = {"rounds": 6000, "eval_every": 20}

@@ -31,17 +31,17 @@ ROUGHLY = 2.0  # a speed-up is "roughly" proportional to M if it is within this 
 class Settings:
     clients: tuple[int, ...] = (2, 10)  # M, ascending; one curve each
     epsilon: float = 0.3  # share of the individual kernels
-    rounds: int = 300  # R
+    rounds: int = 300  # R: rounds of communication
     eval_every: int = 3  # rounds between measurements
     eta: float = 0.005  # a federation of M clients takes steps of eta * M
-    local_steps: int = 5  # H
-    horizon: int = 20  # T
-    batch: int = 20  # B
+    local_steps: int = 5  # H: steps between two rounds
+    horizon: int = 20  # T: steps of an episode
+    batch: int = 20  # B: episodes per local step
     lam: float = 0.05  # weight of the entropy in RS- and b-RS-FedPG
     world_seed: int = 0  # of the MDPs, which are the same for all seeds of a run
     conventions: str = "paper"  # or "published": gamma 0.99, two kinds of MDPs, corner start, b-RS without projection
     control: bool = False  # also the smallest federation with the step of the largest
-    over: str = "vmap"
+    over: str = "vmap"  # engine: "vmap" (fast) or "map" (exact)
 
 
 PAPER_SETTINGS = {"clients": (2, 10, 50), "rounds": 2000, "eval_every": 5}

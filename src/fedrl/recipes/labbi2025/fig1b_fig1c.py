@@ -2,15 +2,14 @@
 
 from fedrl.environments.tabular import grid_world, seven_state, synthetic
 from fedrl.experiments.recipe import Recipe
+from fedrl.recipes import facts
 from fedrl.recipes.labbi2025 import _gate
 from fedrl.recipes.labbi2025._gate import Instances, Settings
 
 
-def _row(figure: str, instances: Instances) -> Recipe[Settings]:
+def _row(name: str, instances: Instances) -> Recipe[Settings]:
     return Recipe(
-        paper=f"Labbi et al. 2025, {figure}",
-        shows=f"stochastic policies beat Fed-Q-learning where clients need opposite actions ({instances.name})",
-        minutes=1.0,
+        **facts(name),
         seeds=4,
         config=Settings,
         build=lambda config: _gate.build(config, instances),
@@ -18,14 +17,19 @@ def _row(figure: str, instances: Instances) -> Recipe[Settings]:
         draw=lambda config, outcomes, folder: _gate.draw(config, outcomes, folder, instances),
         paper_settings=_gate.PAPER_SETTINGS,
         paper_seeds=4,
+        claim_texts=(
+            "the best stationary policy is better than the best deterministic one",
+            "Fed-Q-learning ends no higher than the best deterministic policy",
+            "S-, RS- and b-RS-FedPG end above Fed-Q-learning and above every deterministic policy",
+        ),
     )
 
 
 FIG1B = _row(
-    "Fig. 1b",
+    "labbi2025/fig1b",
     Instances("Synthetic", synthetic.highly_heterogeneous, seven_state.synthetic, synthetic.GAMMA),
 )
 FIG1C = _row(
-    "Fig. 1c",
+    "labbi2025/fig1c",
     Instances("GridWorld", grid_world.highly_heterogeneous, seven_state.grid_world, grid_world.GAMMA),
 )

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import numpy as np
 
 from fedrl.engines.engine import Engine
@@ -18,7 +17,7 @@ from fedrl.recipes.wang2024._deep import BASELINE, HAPG, METHODS, SVRPG, Task
 @dataclass(frozen=True)
 class Settings(deep.Settings):
     betas: tuple[float, ...] = (0.2, 0.5, 0.8)  # momentum coefficients
-    clients: int = 5  # N
+    clients: int = 5  # N: how many learn together
 
 
 def build(config: Settings, task: Task, engine: Engine) -> dict[str, Arm]:
@@ -108,11 +107,12 @@ def _less(config: Settings, arms: dict[str, Outcome], text: str, distance: Calla
 
 def draw(config: Settings, arms: dict[str, Outcome], folder: Path, task: Task) -> list[Path]:
     """One panel per method, as in the paper; bands of one standard deviation over seeds."""
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), sharey=True, layout="constrained")
+    figure, axes = style.subplots(1, 2, figsize=(10, 4.2), sharey=True)
     for panel, method in zip(axes, METHODS, strict=True):
         names = [BASELINE, *(arm_name(method, beta) for beta in config.betas)]
         deep.lines(panel, {name.removeprefix(f"{method}, "): arms[name] for name in names})
         panel.set(title=method, xlabel="round")
     axes[0].set_ylabel(deep.RETURN)
+    style.legend_below(figure, axes[0], columns=4)
     title = f"{task.name}, N = {config.clients}, eta = {config.eta:g}, batch {config.batch}"
     return [style.save(figure, folder / "return.png", title)]

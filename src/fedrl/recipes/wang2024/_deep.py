@@ -83,12 +83,12 @@ WALKER = Task("Walker", 0.999, 500, 32, _walker2d, _walker_params)
 class Settings:
     """How every arm of a recipe is trained and measured."""
 
-    rounds: int = 100  # R; not published
+    rounds: int = 100  # R: rounds of communication; not published
     eta: float = 3e-4  # local step size of all arms, chosen for PAvg; E.2's 0.75 is of normalised and clipped steps
     server_step: float = 1.0  # lambda / (eta K); 1 averages the clients' parameters, E.2 has 0.08
-    local_steps: int = 10  # K
+    local_steps: int = 10  # K: steps between two rounds
     batch: int = 1  # episodes per local step: the paper's 1; the published code has 20 to 100
-    horizon: int = 100  # H
+    horizon: int = 100  # H: steps of an episode
     first: str = "theorem"  # u_0: "theorem" (Theorem 6.4's batch) or "zero"; not published
     corrected: bool = True  # False: FedSVRPG-M without -w g(theta_{r-1}) of Eq. (4); not the paper's method
     spread: float = 0.1  # clients' initial states range over the usual widths times 1 ± spread; at most 1
@@ -152,4 +152,3 @@ def quiet(panel: Axes) -> None:
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(alpha=0.25, linewidth=0.6)
     panel.set_axisbelow(True)
-    style.legend(panel)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedrl.engines.processes import processes
+from fedrl.engines.local_processes import processes
 from fedrl.evaluation import sampled_return
 from fedrl.experiments.recipe import Arm
 from fedrl.federations.federation import Federation
@@ -19,8 +19,8 @@ class Config(methods.Config):
     learning_rate: float = 3e-2
     fedavg_learning_rate: float = 3e-2
     decay: float = 0.9
-    floor: float = 1e-4  # published code
-    rounding: float = 0.4  # published code
+    floor: float = 1e-4  # below which the rate does not fall (published code)
+    rounding: float = 0.4  # of states and actions in the tabular model (published code)
 
 
 PAPER_SETTINGS = {"rounds": 100, "local_steps": 20, "warm_up": 50_000, "episodes": 100, "eval_every": 1}

@@ -2,11 +2,6 @@
 
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
-
 from fedrl.experiments import judge
 from fedrl.experiments.recipe import Outcome, RecipeError
 from fedrl.plots import style
@@ -36,7 +31,7 @@ def by_level(levels: tuple[str, ...], arms: dict[str, Outcome]) -> dict[str, dic
 
 def draw(found: dict[str, dict[str, Outcome]], path: Path, title: str) -> Path:
     """One panel per level, one line per method, with a band of one standard error."""
-    figure, panels = plt.subplots(1, len(found), figsize=(4.2 * len(found), 3.8), layout="constrained", squeeze=False)
+    figure, panels = style.subplots(1, len(found), figsize=(4.2 * len(found), 3.8), squeeze=False)
     for axes, (level, outcomes) in zip(panels[0], found.items(), strict=True):
         for index, (name, outcome) in enumerate(outcomes.items()):
             rounds, returns = outcome.curve()
@@ -48,5 +43,5 @@ def draw(found: dict[str, dict[str, Outcome]], path: Path, title: str) -> Path:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(alpha=0.25, linewidth=0.6)
     panels[0][0].set_ylabel("return, mean over clients")
-    style.legend(panels[0][0])
+    style.legend_below(figure, panels[0][0], columns=4)
     return style.save(figure, path, title)

@@ -27,25 +27,25 @@ class Config:
     """Common settings of this paper's recipes; Mountain Cars and Hoppers override what differs."""
 
     level: str = "medium"  # heterogeneity: "low", "medium" or "high"
-    clients: int = 60  # N
-    candidates: int = 18  # d
-    participants: int = 6  # K
+    clients: int = 60  # N: clients in the federation
+    candidates: int = 18  # d: clients drawn at random in a round, to choose from
+    participants: int = 6  # K: those chosen, which train
     local_steps: int = 5  # I: iterations between two rounds
-    rounds: int = 12
+    rounds: int = 12  # rounds of communication
     eval_every: int = 2  # rounds between two evaluations
     episodes: int = 10  # of each client in an evaluation
     steps: int = 2048  # environment steps per iteration
     num_envs: int = 2  # rows these steps are taken in
-    learning_rate: float = 1e-3
+    learning_rate: float = 1e-3  # of the methods that choose
     fedavg_learning_rate: float = 5e-3  # FedAvg's own
     decay: float = 0.98  # of the rate per round
-    floor: float = 1e-8
+    floor: float = 1e-8  # below which the rate does not fall
     epochs: int = 1  # E: passes over the steps of an iteration
-    kl_target: float = 3e-3
-    entropy: float = 0.1  # bonus, divided by ten every few rounds (published code)
-    critic_epochs: int = 10  # published: 30 on this and the last batch
-    rounding: float = 0.1  # of states and actions in the model,
-    clip: bool = True  # after actions were clipped to their bounds
+    kl_target: float = 3e-3  # of the adaptive KL penalty
+    entropy: float = 0.1  # entropy bonus, divided by ten every few rounds (published code)
+    critic_epochs: int = 10  # the critic's passes; published: 30 on this and the last batch
+    rounding: float = 0.1  # of states and actions in the tabular model
+    clip: bool = True  # clip actions to their bounds before that rounding
     advantage: str = "gae"  # in Delta_n: "gae" (paper) or "model" (published: policy evaluation on the tabular model)
     sweeps: int = 100  # time horizon of the visitation frequencies
     filters: Literal["pooled", "own"] = "pooled"  # statistics that standardise observations; published: own

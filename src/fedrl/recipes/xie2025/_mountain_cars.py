@@ -16,7 +16,7 @@ ENTROPY_EVERY = {"low": 10, "medium": 20, "high": 50}  # rounds; published code
 class Config(methods.Config):
     convention: str = "paper"  # of the shifts: "paper" or "published" (high then goes up to 2.92)
     cost: str = "shifted"  # which action costs: the shifted one (published) or the policy's ("policy": all stand still)
-    clip: bool = False  # published: beyond the bounds, too, actions differ, in cost and for a shifted car in effect
+    clip: bool = False  # clip actions before rounding them; published: no, as beyond the bounds, too, costs differ
     over: str = "vmap"  # engine: "vmap" (fast) or "map" (exact)
 
 

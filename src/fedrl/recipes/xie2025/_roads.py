@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from fedrl.engines.processes import processes
+from fedrl.engines.local_processes import processes
 from fedrl.evaluation import sampled_return
 from fedrl.experiments.recipe import Arm, RecipeError
 from fedrl.recipes.xie2025 import _methods as methods
@@ -22,9 +22,9 @@ ENTROPY_EVERY = 20  # rounds
 
 @dataclass(frozen=True)
 class Config(methods.Config):
-    clients: int = NETWORKS  # N: synthetic 0, 1, … up to ten
+    clients: int = NETWORKS  # N: the synthetic networks 0, 1, … up to ten
     candidates: int = 9
-    local_steps: int = 2  # paper: 10
+    local_steps: int = 2  # I: iterations between two rounds
     participants: int = 2
     rounds: int = 4
     episodes: int = 1  # of each client in an evaluation, and as many SUMO processes in every worker
@@ -36,7 +36,7 @@ class Config(methods.Config):
     warm_up: int = 2048
     remember: int = 1
     horizon: int = 512  # steps of an episode
-    dt: float = 0.5  # s, a step
+    dt: float = 0.5  # seconds of a step
 
 
 PAPER_SETTINGS = {"rounds": 100, "local_steps": 10, "warm_up": 50_000, "remember": 5, "episodes": 20, "eval_every": 1}

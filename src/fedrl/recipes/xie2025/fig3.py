@@ -4,6 +4,7 @@ import numpy as np
 
 from fedrl.experiments import judge
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
+from fedrl.recipes import facts
 from fedrl.recipes.xie2025 import _claims as says
 from fedrl.recipes.xie2025 import _hoppers as hoppers
 from fedrl.recipes.xie2025._hoppers import PAPER_SETTINGS, Config
@@ -34,13 +35,16 @@ def _reached(outcome: Outcome) -> np.ndarray:
 
 
 RECIPE = Recipe(
-    paper="Xie & Song 2025, Fig. 3",
-    shows="does choosing clients by FedPOHCS speed up learning on MuJoCo Hoppers?",
-    minutes=4.0,
+    **facts("xie2025/fig3"),
     seeds=1,
     config=Config,
     build=build,
     claims=claims,
     paper_settings=PAPER_SETTINGS,
     paper_seeds=3,
+    claim_texts=(
+        "FedPOHCS reaches a high return within 20 rounds with every seed",
+        "FedPOHCS converges faster than FedAvg, Power-of-Choice and GradientNorm",
+        "FedPOHCS ends above each of them",
+    ),
 )

@@ -8,12 +8,13 @@ from pathlib import Path
 from fedrl.experiments import judge
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.plots import curves
+from fedrl.recipes import facts
 from fedrl.recipes.xie2025 import _claims as says
 from fedrl.recipes.xie2025 import _roads as roads
 from fedrl.recipes.xie2025._methods import BASELINES, FEDPOHCS, FOUR
 from fedrl.recipes.xie2025._roads import PAPER_SETTINGS, Config
 
-SHOWS = "does choosing clients by FedPOHCS help where cars learn on ten different (synthetic) road networks?"
+SHOWS = facts("xie2025/fig4")["shows"]
 
 
 def build(config: Config) -> dict[str, Arm]:
@@ -42,9 +43,7 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
 
 
 RECIPE = Recipe(
-    paper="Xie & Song 2025, Fig. 4",
-    shows=SHOWS,
-    minutes=5.0,
+    **facts("xie2025/fig4"),
     seeds=1,
     config=Config,
     build=build,
@@ -52,4 +51,8 @@ RECIPE = Recipe(
     draw=draw,
     paper_settings=PAPER_SETTINGS,
     paper_seeds=3,
+    claim_texts=(
+        "FedPOHCS reaches a higher return than FedAvg, Power-of-Choice and GradientNorm",
+        "FedPOHCS ends above each of them",
+    ),
 )

@@ -6,15 +6,12 @@ forwards.
 
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("Agg")
-import matplotlib.pyplot as plt
 import numpy as np
 
 from fedrl.experiments import judge
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.plots import style
+from fedrl.recipes import facts
 from fedrl.recipes.xie2025 import _mountain_cars as cars
 from fedrl.recipes.xie2025._methods import FEDAVG, FEDPOHCS, POWER
 from fedrl.recipes.xie2025._mountain_cars import Config
@@ -67,7 +64,7 @@ def _mean(outcome: Outcome, clients: slice) -> np.ndarray:
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     """Bars: how often each car was chosen. Points: the return of the final policy on it."""
-    figure, panels = plt.subplots(len(arms), 1, figsize=(8, 2.6 * len(arms)), sharex=True, layout="constrained")
+    figure, panels = style.subplots(len(arms), 1, figsize=(8, 2.6 * len(arms)), sharex=True)
     for axes, (name, outcome) in zip(np.atleast_1d(panels), arms.items(), strict=True):
         numbers = np.arange(1, config.clients + 1)
         axes.bar(numbers, frequency(outcome), color=style.COLOURS[5], alpha=0.6)
@@ -81,9 +78,7 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
 
 
 RECIPE = Recipe(
-    paper="Xie & Song 2025, Fig. 5",
-    shows="whom do FedPOHCS, FedAvg and Power-of-Choice choose, and what does each car get?",
-    minutes=2.0,
+    **facts("xie2025/fig5"),
     seeds=2,
     config=Config,
     build=build,
@@ -91,4 +86,9 @@ RECIPE = Recipe(
     draw=draw,
     paper_settings={"rounds": 500, "warm_up": 100_000, "eval_every": 5},
     paper_seeds=3,
+    claim_texts=(
+        "FedPOHCS chooses the last third of the cars less often than chance",
+        "Power-of-Choice chooses the last third more often than FedPOHCS",
+        "the first cars earn more with FedPOHCS than with FedAvg",
+    ),
 )

@@ -24,7 +24,7 @@ from fedrl.experiments.recipe import Arm, Outcome, RecipeError
 from fedrl.federations.federation import Federation, Method
 from fedrl.learners.decay import constant as undecayed
 from fedrl.learners.decay import exponential
-from fedrl.learners.local_step_counts import StepCounts, given
+from fedrl.learners.local_step_counts import StepCounts, fixed_steps
 from fedrl.learners.optimizers import constant
 from fedrl.learners.ppo import ppo
 from fedrl.policies.mlp import gaussian_mlp
@@ -40,14 +40,14 @@ AGENTS, GAMMA, SPEED = 7, 0.9, 20.0  # m/s that earn 1
 @dataclass(frozen=True)
 class Config:
     simulator: str = "arrays"  # "arrays" or "sumo" (real, some hundred times slower)
-    epochs: int = 60  # U
+    epochs: int = 60  # U: epochs of training
     length: int = 1500  # T: steps of an epoch
     minibatch: int = 250  # P: steps between two local updates
-    eta: float = 1e-3  # Table III says 1e-4, its Figure 5 that 1e-3 is better
-    hidden: int = 64
+    eta: float = 1e-3  # step size: Table III says 1e-4, Figure 5 that 1e-3 is better
+    hidden: int = 64  # units in each layer of the networks
     filters: Literal["pooled", "own"] = "own"  # statistics that standardise observations: each agent's, or pooled
-    repetitions: int = 5  # of a test epoch
-    test_every: int = 10  # epochs
+    repetitions: int = 5  # episodes of a test
+    test_every: int = 10  # epochs between two tests
 
 
 PAPER_SETTINGS = {"epochs": 500}
@@ -87,7 +87,7 @@ def variant(config: Config, row: Row, eta: float | None = None) -> Method:
 
 
 def pace(row: Row) -> StepCounts | None:
-    return None if set(row.tau_i) == {row.tau} else given(row.tau_i)
+    return None if set(row.tau_i) == {row.tau} else fixed_steps(row.tau_i)
 
 
 def arm(config: Config, method: Method, tau: int = 1) -> Arm:

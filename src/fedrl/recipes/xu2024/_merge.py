@@ -28,16 +28,16 @@ PAPER_SETTINGS = {"epochs": 500, "repetitions": 5, "test_every": 10}
 
 @dataclass(frozen=True)
 class Config:
-    epochs: int = 20  # U
+    epochs: int = 20  # U: epochs of training
     length: int = 1500  # T: steps of an epoch
     minibatch: int = 250  # P: steps between two local updates
     tau: int = 15  # local updates between two averagings
-    interactions: int = 1  # E
-    eta: float = 1e-3
-    hidden: int = 64
-    filters: Literal["pooled", "own"] = "own"  # as in `_figure_eight`
-    repetitions: int = 2  # of a test epoch
-    test_every: int = 5  # epochs
+    interactions: int = 1  # E: exchanges with neighbours at a local update
+    eta: float = 1e-3  # step size
+    hidden: int = 64  # units in each layer of the networks
+    filters: Literal["pooled", "own"] = "own"  # statistics that standardise observations: each agent's, or pooled
+    repetitions: int = 2  # episodes of a test
+    test_every: int = 5  # epochs between two tests
 
 
 Improve = Callable[..., BuildLearner]  # ppo, trpo or tac with what is its own

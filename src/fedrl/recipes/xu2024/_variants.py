@@ -23,6 +23,7 @@ def arms(config: Config, rows: tuple[Row, ...]) -> dict[str, Arm]:
 
 def spent(outcome: Outcome, until: int | None = None) -> Overheads:
     """C1, C2, W1, W2 as counted in the log, up to the round `until`: everyone uploads in every round."""
-    rows = [row for row in outcome.rows if 0 < row["round"] <= (until or outcome.rows[-1]["round"])]
+    played = [row for row in outcome.rows if 0 < row["round"] <= (until or outcome.rows[-1]["round"])]
+    rows = [row for row in played if "train/updates" in row]  # not those in the place of rounds after an early end
     updates, messages = (sum(row[f"train/{what}"] for row in rows) for what in ("updates", "messages"))
     return Overheads(outcome.returns.shape[1] * len(rows), updates, messages, messages)

@@ -6,6 +6,7 @@ from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.channels.delays import delayed
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
+from fedrl.recipes import facts
 from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _figure_eight as eight
 from fedrl.recipes.xu2024._figure_eight import PAPER_SETTINGS, Config
@@ -40,9 +41,7 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
 
 
 RECIPE = Recipe(
-    paper="Xu et al. 2024, Fig. 4",
-    shows="does federating independent learners help in traffic, and what do slow links cost?",
-    minutes=5.0,
+    **facts("xu2024/fig4"),
     seeds=2,
     config=Config,
     build=build,
@@ -50,4 +49,10 @@ RECIPE = Recipe(
     draw=draw,
     paper_settings=PAPER_SETTINGS,
     paper_seeds=5,
+    claim_texts=(
+        "FIRL learns faster than IRL",
+        "FIRL ends above IRL",
+        "FIRL_syn is above FIRL_asy",
+        "FIRL without delay is above FIRL_asy",
+    ),
 )

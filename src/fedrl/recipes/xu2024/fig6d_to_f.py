@@ -8,16 +8,15 @@ from fedrl.learners.optimizers import constant
 from fedrl.learners.ppo import ppo
 from fedrl.learners.tac import tac
 from fedrl.learners.trpo import trpo
+from fedrl.recipes import facts
 from fedrl.recipes.xu2024 import _merge as merge
 from fedrl.recipes.xu2024._merge import PAPER_SETTINGS, Config, Improve
 
 
 def _row(figure: str, learner: str, improve: Callable[[Config], Improve]) -> Recipe[Config]:
-    title = f"Consensus on Merge with {learner} ({figure})"
+    title = f"Consensus on Merge with {learner} (Fig. {figure})"
     return Recipe(
-        paper=f"Xu et al. 2024, {figure}",
-        shows=f"does talk between neighbours help and calm {learner} on Merge (real SUMO)?",
-        minutes=6.0,
+        **facts(f"xu2024/fig{figure}"),
         seeds=2,
         config=Config,
         build=lambda config: merge.build(config, improve(config)),
@@ -25,6 +24,10 @@ def _row(figure: str, learner: str, improve: Callable[[Config], Improve]) -> Rec
         draw=lambda config, outcomes, folder: [merge.draw(config, outcomes, folder / "speed.png", title)],
         paper_settings=PAPER_SETTINGS,
         paper_seeds=5,
+        claim_texts=(
+            "with consensus, FIRL_C is above FIRL, over all tests and at the end",
+            "FIRL varies more from test to test than FIRL_C",
+        ),
     )
 
 
@@ -37,6 +40,6 @@ def _tac(config: Config) -> Improve:
     return partial(tac, epochs=4, minibatch=config.minibatch, learning_rate=constant(config.eta))
 
 
-FIG6D = _row("Fig. 6d", "PPO", _ppo)
-FIG6E = _row("Fig. 6e", "TRPO", lambda config: trpo)
-FIG6F = _row("Fig. 6f", "TAC", _tac)
+FIG6D = _row("6d", "PPO", _ppo)
+FIG6E = _row("6e", "TRPO", lambda config: trpo)
+FIG6F = _row("6f", "TAC", _tac)

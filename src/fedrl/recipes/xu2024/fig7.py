@@ -6,6 +6,7 @@ import numpy as np
 
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.plots import style
+from fedrl.recipes import facts
 from fedrl.recipes.xu2024 import _curves as curves
 from fedrl.recipes.xu2024 import _variants as variants
 from fedrl.recipes.xu2024._figure_eight import PAPER_SETTINGS, Config
@@ -47,9 +48,7 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
 
 
 RECIPE = Recipe(
-    paper="Xu et al. 2024, Fig. 7",
-    shows="which method gets most speed out of a message?",
-    minutes=6.0,
+    **facts("xu2024/fig7"),
     seeds=2,
     config=Config,
     build=build,
@@ -57,4 +56,8 @@ RECIPE = Recipe(
     draw=draw,
     paper_settings=PAPER_SETTINGS,
     paper_seeds=5,
+    claim_texts=(
+        "FIRL_D and FIRL_C start above every periodic averaging in speed per message",
+        "both end above averaging with the same tau",
+    ),
 )

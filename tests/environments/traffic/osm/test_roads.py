@@ -254,7 +254,7 @@ def test_what_is_not_there(tmp_path, monkeypatch):
     with pytest.raises(ImportError, match=r"netconvert.*pip install 'fedrl\[traffic\]'"):
         OsmRoads(VILLAGE)
     program = "import sys; sys.modules['libsumo'] = None; import fedrl.environments.traffic.osm"
-    terminated = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    terminated = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
     assert "libsumo" in terminated.stderr.splitlines()[-1]
     assert "pip install 'fedrl[traffic]'" in terminated.stderr.splitlines()[-1]
 

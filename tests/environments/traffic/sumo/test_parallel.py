@@ -1,8 +1,13 @@
 """Both traffic environments as PettingZoo has them, and what a seed decides (about 15 s)."""
 
+import warnings
+
 import numpy as np
 import pytest
-from pettingzoo.test import parallel_api_test, parallel_seed_test
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # it imports a game of PettingZoo's own in its old way
+    from pettingzoo.test import parallel_api_test, parallel_seed_test
 
 from fedrl.environments.subprocess_env import SubprocessEnv
 from fedrl.environments.traffic.sumo import FigureEight, Merge
