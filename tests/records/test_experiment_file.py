@@ -1,7 +1,6 @@
 """What a run stores of its experiment is opened only if it is one's own; nothing is run before that is known."""
 
 import importlib
-import json
 import os
 import sys
 import threading
@@ -90,6 +89,6 @@ def test_files_of_others_versions(tmp_path, monkeypatch):
         experiment_file.read(tmp_path)
     arm = tmp_path / "run" / "arms" / "PAvg"
     arm.mkdir(parents=True)
-    (tmp_path / "run" / "run.toml").write_text(json.dumps(""))
-    with pytest.raises(RunFolderError, match="is an arm of a recipe's run.*and --arm"):
+    (tmp_path / "run" / "run.toml").write_text('recipe = "quickstart"\n')
+    with pytest.raises(RunFolderError, match="is an arm of a recipe's run.*pass the whole run"):
         experiment_file.read(arm)
