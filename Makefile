@@ -46,7 +46,7 @@ test-alfworld: .venv/alfworld  ## our player of household games against the real
 test-wheel: .venv/ready  ## the wheel alone, without extras, in a clean environment of every Python at hand; nightly
 	$(BIN)/python tests/wheel.py $(PYTHONS)
 
-mutants: .venv/ready  ## plant the mistakes of tests/mutants.toml one at a time: which do the tests not notice? Nightly, not part of `make test`
+mutants: .venv/ready  ## plant the mistakes of tests/mutants.toml, each alone: which do the tests not notice? Nightly, not part of `make test`
 	$(BIN)/python tests/mutants.py $(WORDS)
 
 docs: .venv/ready  ## the documentation as a site in site/, every link checked

@@ -1,4 +1,4 @@
-"""Plant the mistakes of `mutants.toml`, one at a time, and report those that the tests named beside them do not notice.
+"""Plant the mistakes of `mutants.toml`, each alone, and report those that the tests named beside them do not notice.
 
     python tests/mutants.py                  all of them, after the same tests on the source as it is
     python tests/mutants.py critic kl        those with such a word in their name or file
@@ -17,6 +17,8 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,6 +52,13 @@ def stale(mutant: Mutant) -> str:
     return f"there is no test file {missing[0]}" if missing else "" if mutant.tests else "it names no tests"
 
 
+def timed(mutant: Mutant, limit: float) -> tuple[Mutant, str, str, float]:
+    """`planted`, and how many seconds it took."""
+    began = time.monotonic()
+    verdict, said = planted(mutant, limit)
+    return mutant, verdict, said, time.monotonic() - began
+
+
 def planted(mutant: Mutant, limit: float) -> tuple[str, str]:
     """The verdict, and what there is to say of it."""
     if reason := stale(mutant):
@@ -62,8 +71,11 @@ def planted(mutant: Mutant, limit: float) -> tuple[str, str]:
         return judged(copy, mutant.tests, limit)
 
 
-def judged(source: Path, tests: list[str], limit: float) -> tuple[str, str]:
-    """Run the tests on the package in `source`. Only a failed test or a hang counts as noticed, not a broken import."""
+def judged(source: Path, tests: list[str], limit: float, options: Sequence[str] = ()) -> tuple[str, str]:
+    """Run the tests on the package in `source`. Only a failed test or a hang counts as noticed, not a broken import.
+
+    `options` are pytest's.
+    """
     path = os.pathsep.join(filter(None, (str(source), os.environ.get("PYTHONPATH"))))
     environment = os.environ | {"PYTHONPATH": path}
     # the package that is tested must be this one, else every mistake would survive
@@ -81,7 +93,7 @@ def judged(source: Path, tests: list[str], limit: float) -> tuple[str, str]:
         "-rfE",
     ]
     with subprocess.Popen(
-        [*command, *(str(TESTS / test) for test in tests)],
+        [*command, *options, *(str(TESTS / test) for test in tests)],
         env=environment, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
     ) as run:  # fmt: skip
         try:
@@ -101,6 +113,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("words", nargs="*", help="only mistakes with one of these in their name or file")
     parser.add_argument("--limit", type=float, default=300.0, help="seconds after which a mistake counts as a hang")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="so many at once (one per core)")
     parser.add_argument("--list", action="store_true", help="list them and plant none")
     asked = parser.parse_args()
     mutants = [it for it in read() if not asked.words or any(word in it.name + it.file for word in asked.words)]
@@ -108,17 +121,23 @@ def main() -> int:
         print(*(f"{it.name}\n    {it.file}: {it.old!r} -> {it.new!r}\n    {it.why}" for it in mutants), sep="\n")
         return 0
     tests = list(dict.fromkeys(test for it in mutants for test in it.tests if not stale(it)))
-    verdict, said = judged(ROOT / "src", tests, asked.limit * max(1, len(mutants))) if tests else (SURVIVED, "")
+    shared_out = ["--numprocesses", str(asked.jobs), "--dist", "loadfile"]
+    patience = asked.limit * max(1, len(mutants))
+    verdict, said = judged(ROOT / "src", tests, patience, shared_out) if tests else (SURVIVED, "")
     if verdict != SURVIVED:
         print(f"the tests fail on the source as it is, so they can tell nothing: {said}")
         return 1
     found: dict[str, list[str]] = {KILLED: [], SURVIVED: [], STALE: []}
-    for number, mutant in enumerate(mutants, start=1):
-        before = time.monotonic()
-        verdict, said = planted(mutant, asked.limit)
-        found[verdict].append(mutant.name)
-        print(f"{number:3}/{len(mutants)} {verdict:8} {time.monotonic() - before:4.0f} s  {mutant.name}", flush=True)
-        print(*(f"{'':18}{line}" for line in said.splitlines()), sep="\n", flush=True)
+    with ThreadPoolExecutor(asked.jobs) as threads:
+        runs = [threads.submit(timed, mutant, asked.limit) for mutant in mutants]
+        try:
+            for number, run in enumerate(as_completed(runs), start=1):
+                mutant, verdict, said, seconds = run.result()
+                found[verdict].append(mutant.name)
+                print(f"{number:3}/{len(mutants)} {verdict:8} {seconds:4.0f} s  {mutant.name}", flush=True)
+                print(*(f"{'':18}{line}" for line in said.splitlines()), sep="\n", flush=True)
+        finally:
+            threads.shutdown(cancel_futures=True)  # after Ctrl-C, those that have begun end
     print(f"\n{len(found[KILLED])} killed, {len(found[SURVIVED])} survived, {len(found[STALE])} stale")
     print(*(f"  {verdict}: {name}" for verdict in (SURVIVED, STALE) for name in found[verdict]), sep="\n")
     return 1 if found[SURVIVED] or found[STALE] else 0
