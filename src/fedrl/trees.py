@@ -39,12 +39,17 @@ def row(stack: Tree, i: int) -> Tree:
     return jax.tree.map(lambda x: x[i], stack)
 
 
+@jax.jit
 def stacked(items: list[Tree]) -> Tree:
+    """One program for all leaves: outside a compiled function, each leaf would be a program of its own."""
     return jax.tree.map(lambda *x: jnp.stack(x), *items)
 
 
+compiled_row = jax.jit(row)  # one program for all rows and leaves
+
+
 def unstacked(stack: Tree) -> list[Tree]:
-    return [row(stack, i) for i in range(np.shape(jax.tree.leaves(stack)[0])[0])]
+    return [compiled_row(stack, i) for i in range(np.shape(jax.tree.leaves(stack)[0])[0])]
 
 
 def put(stack: Tree, rows: Array, values: Tree, where: Array) -> Tree:

@@ -13,6 +13,7 @@ from fedrl.core.admission import ExchangeResult
 from fedrl.core.client import WorkResult
 from fedrl.core.round import Executor, WorkRequest
 from fedrl.engines.fault_log import ReportFault
+from fedrl.engines.wire import on_host
 from fedrl.environments.errors import EnvironmentFailed
 from fedrl.faults import ClientFault, FaultCode, Faults
 from fedrl.types import Exchange
@@ -61,7 +62,7 @@ def collect(
     """The stacks of a cohort. Clients without a result of the `expected` shapes have zeros."""
     ids = np.asarray(request.cohort.ids).tolist()
     codes = np.zeros(len(ids), np.int32)
-    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), expected)
+    zeros = jax.tree.map(lambda x: np.zeros(x.shape, x.dtype), expected)
     rows = []
     for slot, client in enumerate(ids):
         result = results.get(slot, zeros)
@@ -102,4 +103,6 @@ def _shape_fault(exchange: str, client: int, sent: str, expected: str) -> Client
 
 
 def _stack(*leaves: Any) -> Any:
+    """On the host if possible, where it needs no program."""
+    leaves = tuple(on_host(x) for x in leaves)
     return jnp.stack(leaves) if any(isinstance(x, jax.Array) for x in leaves) else np.stack(leaves)

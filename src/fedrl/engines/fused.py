@@ -87,7 +87,7 @@ def _compile(program: "_Program", shared: Tree, in_parts: InParts, each: Each) -
 
     def advance_some(state: State, first: int, rounds: int) -> tuple[State, Metrics]:
         state, metrics = advance(shared, state, jnp.int32(first), jnp.int32(rounds))
-        return state, jax.tree.map(lambda x: x[:, :rounds], metrics)
+        return state, jax.tree.map(lambda x: np.asarray(x)[:, :rounds], metrics)
 
     return Play(
         init=lambda seeds: init(shared, jnp.asarray(seeds, jnp.uint32)),
@@ -200,9 +200,18 @@ def _in_parts(seeds_at_once: int) -> InParts:
                 return program(shared, stack, *rest)
             rows = [np.minimum(np.arange(i, i + size), count - 1) for i in range(0, count, size)]
             with ThreadPoolExecutor(CORES) as threads:
-                done = list(threads.map(lambda part: run_to_end(shared, trees.take(stack, part), *rest), rows))
-            return jax.tree.map(lambda *x: jnp.concatenate(x)[:count], *done)
+                done = list(threads.map(lambda part: run_to_end(shared, _take(stack, part), *rest), rows))
+            return _first_rows(done, count)
 
         return run
 
     return decorate
+
+
+_take = jax.jit(trees.take)
+
+
+@partial(jax.jit, static_argnames="count")
+def _first_rows(parts: list[Tree], count: int) -> Tree:
+    """The first rows of all parts together."""
+    return jax.tree.map(lambda *x: jnp.concatenate(x)[:count], *parts)

@@ -18,7 +18,7 @@ from fedrl.engines.engine import Engine, refuse_deadline
 from fedrl.engines.fault_log import ReportFault
 from fedrl.faults import ClientFault, Faults
 from fedrl.rollouts import host
-from fedrl.trees import row
+from fedrl.trees import compiled_row
 from fedrl.types import Exchange
 
 
@@ -44,7 +44,7 @@ def _in_this_process(exchanges: tuple[Exchange, ...], faults: Faults, report_fau
 def _one_client(
     work: ClientWork, exchange: str, request: WorkRequest, faults: Faults, slot: int
 ) -> WorkResult | ClientFault:
-    client = row(request.clients, slot)
+    client = compiled_row(request.clients, slot)
     try:
         return work(request.server, client, request.cohort, np.int32(slot), request.key)
     except Exception as error:

@@ -26,7 +26,7 @@ clipped to low and high.
 
 import json
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -42,8 +42,8 @@ from fedrl.policies.filtered import Filtered
 from fedrl.policies.saved import FORMAT
 from fedrl.records.tensors import named_leaves
 from fedrl.rollouts.host import close
-from fedrl.trees import Tree
-from fedrl.types import Algorithm
+from fedrl.trees import Tree, row
+from fedrl.types import Algorithm, Client
 
 
 class Content(NamedTuple):
@@ -128,26 +128,35 @@ def _spaces_of(federation: Federation, client: int) -> tuple[Any, Any]:
 
 
 def _roles(algorithm: Algorithm, federation: Federation, state: State) -> dict[str, dict[str, str]]:
-    """The role of each tensor in the policy, by tracing `theta_of` from inputs to outputs. Empty if it computes anything."""
-    server, clients = (jax.tree.map(lambda x: x[0], part) for part in (state.server, state.clients))
-    rows = federation.rows(federation.shared(), clients, jnp.arange(1, dtype=jnp.int32))
-    answer, client = algorithm.answer(server), jax.tree.map(lambda x: x[0], rows)
+    """The role of each tensor in the policy, by tracing `theta_of` from inputs to outputs. Empty if it computes anything.
 
-    traced = jax.make_jaxpr(lambda answer, memory: algorithm.theta_of(answer, client._replace(memory=memory)))(
-        answer, client.memory
-    ).jaxpr
+    Nothing is computed here: shapes are enough.
+    """
+    answer, client = jax.eval_shape(partial(_first, algorithm, federation), state)
+
+    def acts_with(answer: Tree, memory: Tree, client: Client) -> Tree:
+        return algorithm.theta_of(answer, client._replace(memory=memory))
+
+    traced, acting = jax.make_jaxpr(acts_with, return_shape=True)(answer, client.memory, client)
     names = [
         name for prefix, tree in (("theta", answer), ("clients", client.memory)) for name, _ in _named(prefix, tree)
     ]
-    name_of = dict(zip(map(id, traced.invars), names, strict=True))
-    acting = algorithm.theta_of(answer, client)
-    sources = [name_of.get(id(variable)) for variable in traced.outvars]
+    inputs = traced.jaxpr.invars[: len(names)]  # the rest are the client's other parts
+    name_of = dict(zip(map(id, inputs), names, strict=True))
+    sources = [name_of.get(id(variable)) for variable in traced.jaxpr.outvars]
     if None in sources:  # computed, not one of the inputs
         return {}
     whole = jax.tree.unflatten(jax.tree.structure(acting), sources)
     if not isinstance(whole, Filtered):
         return {"parameters": dict(_named("", whole))}
     return {"parameters": dict(_named("", whole.theta)), "filter": dict(_named("", whole.moments))}
+
+
+def _first(algorithm: Algorithm, federation: Federation, state: State) -> tuple[Tree, Client]:
+    """The answer of the first seed, and its first client."""
+    server, clients = row((state.server, state.clients), 0)
+    rows = federation.rows(federation.shared(), clients, jnp.arange(1, dtype=jnp.int32))
+    return algorithm.answer(server), row(rows, 0)
 
 
 def _named(prefix: str, tree: Tree) -> list[tuple[str, Any]]:
