@@ -25,14 +25,17 @@ run: .venv/bare  ## the quickstart, with the bare package: about a minute, ends 
 FLOWER := tests/flower/test_run.py tests/flower/test_llm_run.py
 RAY := tests/engines/test_ray.py tests/engines/test_ray_closed.py tests/engines/test_ray_two_hosts.py
 
+# By file, in the order of tests/conftest.py
+IN_PARALLEL := --numprocesses auto --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+
 test: .venv/ready check  ## lint, format, types, layers, then every test, on all cores
 	@$(TWO_HOSTS)
 	{ $(BIN)/pytest $(FLOWER); flower=$$?; $(BIN)/pytest $(RAY); exit $$(($$? || flower)); } >.server-tests.log 2>&1 & servers=$$!; \
-	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 $(addprefix --ignore ,$(FLOWER) $(RAY)); main=$$?; \
+	$(BIN)/pytest $(IN_PARALLEL) $(addprefix --ignore ,$(FLOWER) $(RAY)); main=$$?; \
 	wait $$servers; servers=$$?; cat .server-tests.log; exit $$((main || servers))
 
 test-fast: .venv/ready check  ## the same without what kills, serves, samples 100,000 episodes or trains for long: for every change
-	$(BIN)/pytest --numprocesses auto --dist loadfile --max-worker-restart 0 -m "not slow"
+	$(BIN)/pytest $(IN_PARALLEL) -m "not slow"
 
 check: .venv/ready
 	$(BIN)/ruff check .
