@@ -1,5 +1,6 @@
 """What cannot be exported, and what fails its check, leaves no file and is said in one sentence."""
 
+import os
 import sys
 
 import numpy as np
@@ -34,6 +35,11 @@ def test_mistakes(tmp_path):
     with pytest.raises(ExportError, match="file exists and is not an export that could be replaced; pass another path"):
         export(KINDS["categorical"], tmp_path / "file", "numpy")
     assert (tmp_path / "file").read_text() == ""
+    (tmp_path / "nowhere.py").symlink_to(tmp_path / "gone.py")
+    refused(tmp_path / "nowhere.py", match="is not an export that could be replaced")
+    os.mkfifo(tmp_path / "pipe.py")  # as /dev/null is no file: root could replace it
+    refused(tmp_path / "pipe.py", match="is not an export that could be replaced")
+    assert (tmp_path / "pipe.py").is_fifo()
     refused(tmp_path / "file" / "policy.py", match="cannot write .*policy.py")
 
 
@@ -116,3 +122,6 @@ def test_an_unfinished_run_and_another_version(tmp_path):
     with pytest.raises(ValueError, match="has no policy.safetensors; a run writes it when it is finished"):
         fedrl.load(tmp_path)
     assert issubclass(ExportError, ValueError)
+    header = KINDS["softmax"].header | {"policy": {"kind": "new-table"}}  # its arrays are not read
+    with pytest.raises(ValueError, match="a policy of kind 'new-table' does not act"):
+        export(KINDS["softmax"]._replace(tensors={}, header=header), tmp_path / "policy.py")
