@@ -52,9 +52,9 @@ def test_a_recipes_policy_is_compared_and_plays(home, capsys, tmp_path):
 
 
 def test_own_policies_and_arms(home, capsys):
-    assert "every client has learnt a policy of its own; pass client=0 to 2" in said(
-        capsys, "export", home / "poles", "--format", "numpy", "--arm", "alone", code=2
-    )
+    text = said(capsys, "export", home / "poles", "--format", "numpy", "--arm", "alone", code=2)
+    assert "in the arm 'alone' every client has learnt a policy of its own" in text
+    assert "choose one with --client 0 to 2, or another arm with --arm: 'PAvg'" in text
     assert "same actions" in said(
         capsys, "export", home / "poles", "--format", "numpy", "--arm", "alone", "--client", 2
     )

@@ -32,11 +32,15 @@ def test_personalise(home, capsys):
     assert run.returns.shape == (2, 1)
     assert run.returns.mean() == pytest.approx(out["clients"][2]["personal"]["mean"])
     assert run.policy()(np.zeros(4, np.float32)) in (0, 1)
-    assert "same actions" in said(capsys, "export", place, "--format", "numpy")
+    text = said(capsys, "export", place, "--format", "numpy")
+    assert "same actions" in text
+    assert "client-2 is a personal policy, which has no environments of its own" in text
     text = said(
         capsys, "personalise", home / "poles", "--all", "--rounds", 1, "--episodes", 2
     )  # nothing is trained again
+    assert "common policy, then 1 round on the client alone (5 environment steps)" in text
     assert "from scratch, as many rounds (5 steps)" in text
+    assert "all-rounds-1/client-I, for fedrl.load" in text
     for arguments, sentence in (
         (["--rounds", 1], "say whom to personalise"),
         (["--rounds", 1, "--all", "--client", 1], "give one of the two"),

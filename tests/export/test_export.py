@@ -1,10 +1,12 @@
 """What cannot be exported, and what fails its check, leaves no file and is said in one sentence."""
 
+import os
 import sys
 
 import numpy as np
 import pytest
-from support.saved_policies import every_kind
+from gymnasium.spaces import Box
+from support.saved_policies import BOX, every_kind, gaussian, saved
 
 import fedrl
 from fedrl.export import ExportError, check, export, numpy_file
@@ -12,6 +14,7 @@ from fedrl.export.check import Agreement
 from fedrl.export.program import program
 
 KINDS = every_kind()
+GAUSSIAN = {"kind": "gaussian-mlp", "layers": [3, 1], "activation": "tanh"}
 
 
 def refused(path, *arguments, match, **options):
@@ -32,6 +35,11 @@ def test_mistakes(tmp_path):
     with pytest.raises(ExportError, match="file exists and is not an export that could be replaced; pass another path"):
         export(KINDS["categorical"], tmp_path / "file", "numpy")
     assert (tmp_path / "file").read_text() == ""
+    (tmp_path / "nowhere.py").symlink_to(tmp_path / "gone.py")
+    refused(tmp_path / "nowhere.py", match="is not an export that could be replaced")
+    os.mkfifo(tmp_path / "pipe.py")  # as /dev/null is no file: root could replace it
+    refused(tmp_path / "pipe.py", match="is not an export that could be replaced")
+    assert (tmp_path / "pipe.py").is_fifo()
     refused(tmp_path / "file" / "policy.py", match="cannot write .*policy.py")
 
 
@@ -82,9 +90,28 @@ def test_ties_and_differences_are_counted():
     assert not found.holds
 
 
+@pytest.mark.parametrize(("dtype", "most", "step"), [(np.uint16, 60_000, 1), (np.float16, 1, 2**-11)])
+def test_a_half_may_be_rounded_either_way(dtype, most, step):
+    """Means a rounding error apart may end as neighbours in the dtype of the actions, and no further apart."""
+    rng, box = np.random.default_rng(0), Box(0, most, (1,), dtype)
+    act = saved(BOX, box, GAUSSIAN, gaussian(rng, [3, 1]), rescale=True).policy()
+    drawn = check.draw(steps := program(act, 0.0, {}), 2000, rng)
+    (layer,) = act.actor.layers
+    near = act._replace(actor=act.actor._replace(layers=(layer._replace(bias=layer.bias + np.float32(2e-7)),)))
+    assert 0 < (near(drawn) != act(drawn)).sum() < 200
+
+    def compared(actions):
+        return check.compare(act, lambda observations: (actions, act.parameters(observations)), steps, drawn)
+
+    assert compared(near(drawn)).holds
+    whole = compared(np.minimum(act(drawn) + dtype(step), dtype(most)))
+    assert whole.actions == pytest.approx(step / most, rel=0.1)
+    assert not whole.holds
+
+
 def test_drawn_observations_are_in_their_space():
-    for kind, saved in KINDS.items():
-        act = saved.policy()
+    for kind, policy in KINDS.items():
+        act = policy.policy()
         drawn = check.draw(program(act, 5.0, {}), 200, np.random.default_rng(0))
         assert len(act(drawn)) == 200, kind
     states = check.draw(program(KINDS["softmax"].policy(), 0.0, {}), 200, np.random.default_rng(0))
@@ -95,3 +122,6 @@ def test_an_unfinished_run_and_another_version(tmp_path):
     with pytest.raises(ValueError, match="has no policy.safetensors; a run writes it when it is finished"):
         fedrl.load(tmp_path)
     assert issubclass(ExportError, ValueError)
+    header = KINDS["softmax"].header | {"policy": {"kind": "new-table"}}  # its arrays are not read
+    with pytest.raises(ValueError, match="a policy of kind 'new-table' does not act"):
+        export(KINDS["softmax"]._replace(tensors={}, header=header), tmp_path / "policy.py")

@@ -168,6 +168,9 @@ def test_files_say_what_they_are(tmp_path):
     files = {"fedrl.json": ""}
     torch.export.load(tmp_path / "policy.pt2", extra_files=files)
     assert json.loads(files["fedrl.json"]).items() >= about.items()
+    export(KINDS["namesakes"], tmp_path / "names.onnx")
+    (inputs,) = (it.value for it in onnx.load(tmp_path / "names.onnx").metadata_props if it.key == "inputs")
+    assert json.loads(inputs) == ["a/b", "observation/a/b", "observation/action", "c0", "observation/logits", "x0"]
     for file in tmp_path.iterdir():  # an export replaces an earlier one, and nothing else
         assert b"fedrl-export" in file.read_bytes(), file
 

@@ -115,4 +115,8 @@ def test_a_write_that_fails_keeps_the_old_bytes_and_leaves_nothing(tmp_path):
     (tmp_path / "folder" / "inside").write_text("kept")
     with pytest.raises(OSError, match="folder"):
         write_atomically(tmp_path / "folder", b"new")
-    assert sorted(p.name for p in tmp_path.rglob("*")) == ["folder", "inside"]
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileExistsError, match="a device or a pipe, not a file"):
+        write_atomically(tmp_path / "pipe", b"new")
+    assert (tmp_path / "pipe").is_fifo()
+    assert sorted(p.name for p in tmp_path.rglob("*")) == ["folder", "inside", "pipe"]

@@ -18,6 +18,9 @@ NESTED = spaces.Dict(
     }
 )
 FLAT = 16  # numbers of NESTED
+NAMESAKES = spaces.Dict(
+    {"action": BOX, "logits": BOX, "c0": BOX, "x0": BOX, "a/b": BOX, "a": spaces.Dict({"b": spaces.Discrete(3)})}
+)  # parts named like what an exported graph has
 
 
 def network(rng, sizes, prefix=""):
@@ -82,6 +85,9 @@ def every_kind() -> dict[str, SavedPolicy]:
         ),
         "gaussian": saved(
             BOX, spaces.Box(-1, 2, (2, 1)), mlp("gaussian", deep, noise_held_for=3), gaussian(rng, deep), seen(3), True
+        ),
+        "namesakes": saved(
+            NAMESAKES, actions, mlp("categorical", [18, 8, 3]), network(rng, [18, 8, 3]), seen(18)
         ),
         "whole": saved(NESTED, whole, mlp("gaussian", [FLAT, 8, 2]), gaussian(rng, [FLAT, 8, 2]), seen(FLAT)),
         "softmax": saved(states, actions, table("softmax"), {"value": rng.normal(size=(6, 3))}),

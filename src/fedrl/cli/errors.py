@@ -13,7 +13,16 @@ EXTRAS = {"mujoco": "mujoco", "ray": "ray", "flwr": "flower", "libsumo": "traffi
 EXTRAS |= dict.fromkeys(("onnx", "onnxruntime"), "export")
 EXTRAS |= {"imageio_ffmpeg": "video"}
 EXTRAS |= dict.fromkeys(("torch", "transformers", "peft", "tokenizers", "bm25s"), "llm")  # module -> extra
-NOT_OURS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOTDIR, errno.EISDIR}
+NOT_OURS = {
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.EEXIST,
+}
 
 
 def guard(command: Callable[[], Any]) -> int:

@@ -11,6 +11,7 @@ from fedrl.export import export as export_policy
 from fedrl.export.check import Agreement
 from fedrl.export.episodes import of_run
 from fedrl.loading import load
+from fedrl.policies.saved import SavedPolicy
 from fedrl.records import run_toml
 
 
@@ -46,6 +47,8 @@ def export(
         return
     run = restore.load(source.place, trust=trust)
     policy = run.policy_file(best)
+    if client is None and source.order is not None:
+        _check_common(policy, source.order, source.name)
     if format in AGENTS or format not in SUFFIXES:
         format_of(source.place, format)  # says what is wrong with it
     target = out or source.place / f"{'best' if best else 'policy'}{SUFFIXES[format]}"
@@ -70,6 +73,16 @@ def find(path: Path, arm: str | None) -> Source:
     if arm is not None:
         raise ExportError(f"{home} has no arms, so there is no arm {arm!r}; leave --arm out")
     return Source(load(home).folder or home, home)
+
+
+def _check_common(policy: SavedPolicy, order: Order, name: str) -> None:
+    """An arm may be without a common policy, going alone for one, which is often a run's first arm."""
+    if policy.header.get("own_tensors") and not policy.header.get("tensors"):
+        others = ", ".join(repr(arm) for arm in restore.arms(order) if arm != name)
+        raise ExportError(
+            f"in the arm {name!r} every client has learnt a policy of its own; choose one with --client 0 to "
+            f"{policy.header['clients'] - 1}" + (f", or another arm with --arm: {others}" if others else "")
+        )
 
 
 def origin(source: Source) -> dict[str, Any]:

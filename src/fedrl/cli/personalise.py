@@ -22,7 +22,8 @@ def carry_out(
     if everyone == (client is not None):
         raise RecipeError("say whom to personalise: --client 3 for one client, or --all; give one of the two")
     found = personalise(path, client, rounds=rounds, arm=arm, episodes=episodes, trust=trust)
-    title = f"{found.arm}: what clients gain by {rounds} rounds of their own"
+    more = f"{rounds} round{'s' * (rounds != 1)}"
+    title = f"{found.arm}: what clients gain by {more} of their own"
     figure = dots.draw(found.returns, found.folder / "figures" / "personal.png", title=title) if everyone else None
     rows = found.summary()
     content = {
@@ -41,10 +42,11 @@ def carry_out(
     steps = found.env_steps
     output.say(
         console,
-        f"personal: {found.arm}'s common policy after {rounds} rounds on the client alone ({steps['personal']:,.0f} "
+        f"personal: {found.arm}'s common policy, then {more} on the client alone ({steps['personal']:,.0f} "
         f"environment steps); alone: from scratch, as many rounds ({steps['alone']:,.0f} steps).",
         "dim",
     )
     output.say(console, f"Return: {found.how}; standard errors are over seeds.", "dim")
     output.say(console, f"\nwritten  {file}" + (f"\nfigure   {figure}" if figure else ""))
-    output.say(console, f"policies {found.folder / 'client-I'}, for fedrl.load and `fedrl export`")
+    whose = "client-I" if everyone else f"client-{client}"
+    output.say(console, f"policies {found.folder / whose}, for fedrl.load and `fedrl export`")

@@ -11,6 +11,7 @@ from fedrl.experiments.orders import Order
 from fedrl.experiments.recipe import Arm, RecipeError
 from fedrl.finished_run import Run
 from fedrl.records import run_toml
+from fedrl.records.run_toml import RunFolderError
 from fedrl.trained import Trained
 
 
@@ -79,6 +80,11 @@ def _of_train(folder: Path, arm: str | None, trust: bool, best: bool) -> Restore
 def _federation(run: Run) -> Trained:
     """The federation of a run that was read: by its `experiment.pkl`, or, of an arm, by its recipe."""
     assert run.folder is not None
+    if "client" in run.saved.header:
+        raise RunFolderError(
+            f"{run.folder} is a personal policy, which has no environments of its own; `fedrl personalise` says what it "
+            "earns, and the run that it came from can be evaluated"
+        )
     home = run_toml.run_of_arm(run.folder)
     if home is None:
         return run.restore()

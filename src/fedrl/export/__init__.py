@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -59,7 +60,7 @@ def export(
     format = format_of(path, format)
     if path.is_dir():
         raise ExportError(f"{path} is a folder, expected a file; write {path / ('policy' + SUFFIXES[format])}")
-    if path.is_file() and MARK not in path.read_bytes():
+    if os.path.lexists(path) and (not path.is_file() or MARK not in path.read_bytes()):  # a device is no file either
         raise ExportError(f"{path} exists and is not an export that could be replaced; pass another path, or remove it")
     header = saved.header
     act = saved.policy(client, seed, observation_space=observation_space, action_space=action_space)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fedrl.environments import spaces
 from fedrl.environments.spaces import NO_BOUND, Description
 from fedrl.errors import FedRLError
 from fedrl.export.program import Exported, Leaf, Program
@@ -31,7 +32,7 @@ class Agreement(NamedTuple):
 
     observations: int
     parameters: float  # largest difference of logits or means, divided by their size where that is above one
-    actions: float  # the same of continuous actions; 0 for whole numbers
+    actions: float  # the same of a Box's actions, beyond what rounding to their dtype takes; 0 for choices
     different: int  # whole-number actions that differ
     ties: int  # those of them whose two best choices are equal within what is allowed
     rounding: float  # how far the original, in single precision, is from the same network in double precision
@@ -69,7 +70,7 @@ def compare(act: Act, exported: Exported, program: Program, observations: Any) -
     )  # fmt: skip
     if not program.sizes:
         widths = program.action.rescaling.width.reshape(program.action.shape) if program.action.rescaling else 1.0
-        return found._replace(actions=_difference(actions, wanted, widths))
+        return found._replace(actions=_difference(actions, *_unrounded(act, wanted, reference), widths))
     differs = (actions != wanted).reshape(len(reference), -1)
     parts = np.split(reference, np.cumsum(program.sizes)[:-1], axis=1)
     tied = np.stack([_tied(part, found.allowed) for part in parts], axis=1)
@@ -136,14 +137,26 @@ def _nested(description: Description, arrays: Iterator[np.ndarray]) -> Any:
     return next(arrays)
 
 
-def _difference(some: np.ndarray, others: np.ndarray, widths: Any = 1.0) -> float:
-    """The largest, of numbers up to one; of larger ones, and those of a space wider than that, relative."""
+def _difference(some: np.ndarray, others: np.ndarray, rounding: Any = 0.0, widths: Any = 1.0) -> float:
+    """The largest, of numbers up to one; of larger ones, and those of a space wider than that, relative.
+
+    `some` may be rounded where `others` are not, by at most `rounding`.
+    """
     a, b = (x.astype(np.float64) for x in (some, others))
     if a.shape != b.shape:
         return float("inf")
-    off = np.subtract(a, b, out=np.zeros_like(a), where=a != b)  # equal infinities are equal
+    off = np.abs(np.subtract(a, b, out=np.zeros_like(a), where=a != b))  # equal infinities are equal
     sizes = np.maximum(np.maximum(1.0, widths), np.abs(np.where(np.isfinite(b), b, 1.0)))
-    return float(np.max(np.abs(off) / sizes, initial=0.0))
+    return float(np.max(np.maximum(off - rounding, 0.0) / sizes, initial=0.0))
+
+
+def _unrounded(act: Act, actions: np.ndarray, means: np.ndarray) -> tuple[np.ndarray, Any]:
+    """A Box's actions before they took its dtype, and half a step of that: a half may be rounded either way."""
+    if actions.dtype == bool:
+        return actions, 0.0
+    exact = spaces.unflatten(act.actions | {"dtype": "float64"}, means)
+    whole = np.issubdtype(actions.dtype, np.integer)
+    return exact, 0.5 if whole else np.spacing(np.abs(actions)).astype(np.float64) / 2
 
 
 def _tied(logits: np.ndarray, allowed: float) -> np.ndarray:

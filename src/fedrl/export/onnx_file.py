@@ -26,14 +26,14 @@ class _Graph:
     def constant(self, array: Any, dtype: Any = None) -> str:
         from onnx import numpy_helper
 
-        name = f"c{len(self.constants)}"
+        name = f"/c{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.asarray(array, dtype), name))
         return name
 
     def add(self, operator: str, *inputs: str, out: str | None = None, **attributes: Any) -> str:
         from onnx import helper
 
-        out = out or f"x{len(self.nodes)}"
+        out = out or f"/x{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, list(inputs), [out], **attributes))
         return out
 

@@ -8,7 +8,7 @@ Every format writes down this record. The steps, in order:
 4. the most likely choice becomes the action: counted from the space's start, or mapped back and clipped to its bounds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from fedrl.policies.network import Layers
 from fedrl.policies.saved import Act
 
 FORMAT = "fedrl-export/1"
+OUTPUTS = ("action", "logits", "values", "mean", "std")  # names that a format with named outputs may use
 Exported = Callable[[Any], tuple[np.ndarray, np.ndarray]]  # (stacked observations) -> actions, parameters
 
 
@@ -87,7 +88,7 @@ def program(act: Act, clip: float, about: dict[str, Any]) -> Program:
     """The steps of `act`; `clip` is that of its filter."""
     actor = act.actor
     made = Program(
-        leaves=tuple(_leaves(act.observations, ())),
+        leaves=tuple(_named(_leaves(act.observations, ()))),
         mean=None if act.moments is None else act.moments.mean,
         scale=None if act.moments is None else deviation(act.moments),
         clip=clip,
@@ -115,6 +116,17 @@ def arrays_of(program: Program, observations: Any) -> dict[str, np.ndarray]:
             part = part[step]
         arrays[leaf.name] = np.ascontiguousarray(part, leaf.dtype)
     return arrays
+
+
+def _named(leaves: list[Leaf]) -> Iterator[Leaf]:
+    """The leaves by names of their own: a Dict may call a part "action", or {"a": {"b"}} and "a/b" may both be there."""
+    taken = set(OUTPUTS)
+    for leaf in leaves:
+        name = leaf.name
+        while name in taken or name.startswith("/"):  # "/" begins what ONNX's graph calls its own values
+            name = f"observation/{name}"
+        taken.add(name)
+        yield leaf._replace(name=name)
 
 
 def _leaves(description: Description, path: tuple[str | int, ...]) -> list[Leaf]:

@@ -42,12 +42,13 @@ class SavedPolicy(NamedTuple):
         clients' bounds differ.
         """
         _check_choice(client, seed, deterministic)
-        about, roles = self.header["policy"], self._roles(client, seed)
+        about = self.header["policy"]
         if about["kind"] not in KINDS:
             raise ValueError(
                 f"a policy of kind {about['kind']!r} does not act on single observations; language agents play with "
                 "`fedrl play RUN --task 0`"
             )
+        roles = self._roles(client, seed)
         moments = Moments(**roles["filter"]) if "filter" in roles else None
         observations = self._space("observations", client, observation_space)
         actions = self._space("actions", client, action_space)

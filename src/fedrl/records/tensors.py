@@ -1,5 +1,6 @@
 """A pytree of arrays as one `.safetensors` file; equal arrays always give equal bytes."""
 
+import errno
 import json
 import os
 import secrets
@@ -70,6 +71,8 @@ def write_atomically(path: str | Path, data: bytes) -> None:
     The name of the temporary file contains its process id; the next write removes those of dead processes.
     """
     path = Path(path)
+    if path.exists() and not (path.is_file() or path.is_dir()):  # a folder is refused below
+        raise FileExistsError(errno.EEXIST, "it is a device or a pipe, not a file", str(path))
     for stale in path.parent.glob(".*.tmp"):
         if is_temporary(stale.name) and not _alive(int(stale.name.split(".")[-3])):
             stale.unlink(missing_ok=True)
