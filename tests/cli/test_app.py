@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from fedrl.cli import engines
+from fedrl.cli import engines, errors
 from fedrl.cli.request import resume_command
 from fedrl.experiments import experiment, find, orders
 from fedrl.experiments.recipe import RecipeError
@@ -144,6 +144,20 @@ def test_help_and_recipes(fedrl, tmp_path):
     assert set(listed[0]) == {"name", "paper", "shows", "minutes"}
     table = fedrl("recipes", cwd=tmp_path).out
     assert all(name in table for name in find.names())
+
+
+def test_a_closed_stdout_is_no_error(environment):
+    command = ["sh", "-c", f"{shlex.quote(sys.executable)} -m fedrl.cli recipes >&-"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_ctrl_c_while_a_compiled_module_is_imported_is_no_traceback(capsys):
+    def importing():
+        raise ImportError("Encountered an error while initializing the extension.") from KeyboardInterrupt()
+
+    assert errors.guard(importing) == errors.STOPPED
+    assert capsys.readouterr().err == ""
 
 
 def test_run_verify_plot_compare(fedrl, home):

@@ -172,6 +172,8 @@ def refused(capsys, *arguments: object) -> str:
         (["evaluate", "cart-pole", "--arm", "zzz"], "tiny has no arm 'zzz'; it has 'PAvg', 'alone'"),
         (["evaluate", "nowhere"], "cannot read nowhere"),
         (["evaluate", "cart-pole/arms"], "cannot read cart-pole/arms/run.toml"),
+        (["evaluate", "cart-pole/verdict.json"], "cart-pole/verdict.json is not valid TOML ("),
+        (["cite", "cart-pole/verdict.json"], "cart-pole/verdict.json is not valid TOML ("),
         (["play", "finite"], "there is nothing to draw in this run; cart-pole, mountain car,"),
         (
             ["run", "tiny", "--engine", "proceses"],

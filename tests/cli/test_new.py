@@ -37,7 +37,10 @@ def test_everything_has_the_projects_name(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("3d", "'3d' cannot name a Python package; use letters, digits, - and _: fedrl new water-tank"),
+        ("3d", "'3d' cannot name a Python package; begin with a letter, go on with letters, digits, - and _, and end"),
+        ("__init__", "'__init__' cannot name a Python package"),
+        ("tank-", "'tank-' cannot name a Python package"),
+        ("./-tank", "'-tank' cannot name a Python package"),
         ("class", "'class' cannot name a Python package"),
         ("wässer", "'wässer' cannot name a Python package"),
         ("quickstart", "'quickstart' is a recipe of fedrl; choose another name: fedrl new my-quickstart"),

@@ -109,6 +109,11 @@ GOOD = BODY + CONFIG + RECORD.format(config="Config", build="lambda config: {bui
             "build in mine.py raised ZeroDivisionError: division by zero (line 6 of mine.py); correct",
         ),
         (
+            GOOD.replace("lambda config: {build}", "lambda: {}"),
+            [],
+            "build in mine.py raised TypeError: <lambda>() takes 0 positional arguments but 1 was given; correct",
+        ),
+        (
             GOOD,
             ["--set", "rounds=many"],
             "setting rounds expects a whole number (now 2), got 'many'; try --set rounds=2",

@@ -206,6 +206,16 @@ def test_a_make_env_that_raises_is_named():
         gymnasium(lambda client_id: None, clients=1)
 
 
+def test_an_environment_without_a_space_is_named():
+    class Spaceless(gym.Env):
+        action_space = gym.spaces.Discrete(2)
+
+    with pytest.raises(EnvironmentFailed, match="client 0: Spaceless has no observation_space, expected one of gymnas"):
+        gymnasium(lambda client_id: Spaceless(), clients=1)
+    with pytest.raises(EnvironmentFailed, match="client 0: Spaceless has no observation_space"):
+        gymnasium(lambda client_id: gym.Wrapper(Spaceless()), clients=1)
+
+
 def test_a_step_or_reset_that_raises_is_named():
     class Broken(Room):
         def reset(self, *, seed=None, options=None):

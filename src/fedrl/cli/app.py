@@ -1,5 +1,6 @@
 """Commands and options. Nothing heavy is imported before a command needs it, so that --help is fast."""
 
+import io
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -193,4 +194,6 @@ app.add_typer(agents, name="agents")
 
 
 def main() -> None:
+    if sys.stdout is None:  # closed, as by `fedrl recipes >&-`
+        sys.stdout = io.StringIO()
     sys.exit(errors.guard(lambda: app(prog_name="fedrl", standalone_mode=False)))

@@ -9,7 +9,7 @@ from fedrl.records.identity import versions
 
 
 def cite(path: Path) -> None:
-    path = path.parent if path.is_file() else path
+    path = run_toml.folder_of(path)
     content = run_toml.read_config(path)
     papers: list[Paper] = []
     if not run_toml.is_trained(content):

@@ -30,6 +30,8 @@ def guard(command: Callable[[], Any]) -> int:
     try:
         code = command()
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):  # a compiled module turns Ctrl-C into its own ImportError
+            return STOPPED
         sentence = explain(error)
         if sentence is None:
             raise

@@ -2,6 +2,7 @@
 
 import keyword
 import os
+import re
 import shlex
 import sys
 from importlib.machinery import PathFinder
@@ -13,6 +14,7 @@ from fedrl.cli import output
 from fedrl.experiments import find
 from fedrl.experiments.errors import RecipeError
 
+NAME = re.compile(r"[A-Za-z]([\w-]*[A-Za-z0-9])?", re.ASCII)  # of a module, and of a project that pip takes
 FILES = {  # in the project <- in the template
     "recipe.py": "recipe.py.txt",
     "test_recipe.py": "test_recipe.py.txt",
@@ -25,8 +27,11 @@ FILES = {  # in the project <- in the template
 def create(folder: Path) -> None:
     name = Path(os.path.abspath(folder)).name
     module = name.replace("-", "_")
-    if not (module.isascii() and module.isidentifier()) or keyword.iskeyword(module):
-        raise RecipeError(f"{name!r} cannot name a Python package; use letters, digits, - and _: fedrl new water-tank")
+    if not NAME.fullmatch(name) or keyword.iskeyword(module):
+        raise RecipeError(
+            f"{name!r} cannot name a Python package; begin with a letter, go on with letters, digits, - and _, and end "
+            "with a letter or digit: fedrl new water-tank"
+        )
     if name in find.table():
         raise RecipeError(f"{name!r} is a recipe of fedrl; choose another name: fedrl new my-{name}")
     if _is_importable(module):

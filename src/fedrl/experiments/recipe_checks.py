@@ -132,12 +132,12 @@ def _watched(
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Raised by fedrl, which has a sentence of its own."""
+    """Raised by fedrl, which has a sentence of its own; not by this module's call of a function with other arguments."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     module = str(trace.tb_frame.f_globals.get("__name__")) if trace else ""
-    return isinstance(error, FedRLError) or module.startswith("fedrl.")
+    return isinstance(error, FedRLError) or (module.startswith("fedrl.") and module != __name__)
 
 
 def _check_arms(arms: Any) -> str | None:

@@ -54,7 +54,7 @@ def run(
 
 def place_of(path: Path, arm: str | None) -> tuple[Path, str | None]:
     """The run's folder and the arm's name, if `path` is that folder, its run.toml, or the folder of one of its arms."""
-    folder = path.parent if path.is_file() else path
+    folder = run_toml.folder_of(path)
     home = run_toml.run_of_arm(folder)
     if home is None:
         return folder, arm

@@ -192,6 +192,12 @@ def _make(make_env: MakeEnv, client_id: int) -> Env:
         raise EnvironmentFailed(
             f"client {client_id}: make_env returned {type(env).__name__}, expected a gymnasium.Env; fix make_env"
         )
+    for space in ("observation_space", "action_space"):
+        if not hasattr(env, space):
+            raise EnvironmentFailed(
+                f"client {client_id}: {type(env.unwrapped).__name__} has no {space}, expected one of gymnasium.spaces; "
+                f"set self.{space} in its __init__"
+            )
     return env
 
 

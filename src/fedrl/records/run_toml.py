@@ -24,6 +24,11 @@ def read_config(path: str | Path) -> Config:
     return {name: value for name, value in _read(Path(path)).items() if name != "versions"}
 
 
+def folder_of(path: Path) -> Path:
+    """The run's folder, given by itself or by its TOML file; another file stays itself, so that reading it is refused."""
+    return path.parent if path.suffix == ".toml" and path.is_file() else path
+
+
 def is_trained(config: Config) -> bool:
     """Whether a config was written by `fedrl.train`, not for a recipe."""
     return config.get("kind") == "train" and "recipe" not in config
