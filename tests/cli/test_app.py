@@ -182,6 +182,11 @@ def test_run_verify_plot_compare(fedrl, home):
         arm: it["return"] for arm, it in said["arms"].items()
     }
     assert all(row["low"] <= row["mean"] <= row["high"] for row in compared["arms"])
+    one, other = sorted(policies(run))[:2]
+    assert fedrl("compare", run / "arms" / one, run / "arms" / other, cwd=home).code == 0
+    assert (run / "figures" / f"{one}+{other}-final.png").exists()
+    assert not (run / "arms" / "figures").exists()  # it would look like an arm
+    assert "cannot use /proc/nowhere" in refused(fedrl, home, "plot", run, "--out", "/proc/nowhere/curve.png")
     table = fedrl("compare", run, cwd=home).out
     assert all(arm in table for arm in said["arms"])
     assert "Student's t over seeds" in table

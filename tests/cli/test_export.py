@@ -72,6 +72,15 @@ def test_mistakes_are_one_sentence(home, capsys, tmp_path):
     for arguments, sentence in (
         ([poles, "--format", "onx"], "there is no format 'onx'; did you mean 'onnx'?"),
         ([poles, "--format", "merged"], "for language agents"),
+        ([poles], "say how to write the policy: --format numpy, onnx, torch, or --out with such a file's name"),
+        (
+            [poles, "--out", "p.txt"],
+            "p.txt says no format, expected a suffix of .py (numpy), .onnx (onnx), .pt2 (torch)",
+        ),
+        (
+            [poles, "--format", "numpy", "--out", "p.onnx"],
+            "p.onnx is a name for onnx, and the format asked for is numpy; write p.py, or leave the format out",
+        ),
         ([poles, "--format", "numpy", "--client", 7], "client must be a number from 0 to 2"),
         ([poles, "--format", "numpy", "--policy-seed", 7], "seed counts the run's seeds from 0 to 1, got 7"),
         ([poles, "--format", "numpy", "--out", poles], "is a folder, expected a file"),
@@ -90,7 +99,7 @@ def own(tmp_path_factory):
 
 
 def test_a_run_of_train_plays_too(own, capsys, tmp_path):
-    arguments = ["export", own.folder, "--format", "numpy", "--out", tmp_path / "policy.py"]
+    arguments = ["export", own.folder, "--out", tmp_path / "policy.py"]
     out = json.loads(said(capsys, *arguments, "--client", 2, "--policy-seed", 1, "--json"))
     assert out["not_played"] is None
     assert (out["played"]["episodes"], out["played"]["steps"]) == (10, 2000)

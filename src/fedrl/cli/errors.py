@@ -22,6 +22,7 @@ NOT_OURS = {
     errno.ENOTDIR,
     errno.EISDIR,
     errno.EEXIST,
+    errno.ENOENT,
 }
 
 

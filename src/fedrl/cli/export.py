@@ -26,7 +26,7 @@ class Source(NamedTuple):
 
 def export(
     path: Path,
-    format: str,
+    format: str | None,
     out: Path | None,
     *,
     arm: str | None,
@@ -42,6 +42,8 @@ def export(
     if source.order is not None and agents.is_language(source.order):
         from fedrl.cli import export_agents
 
+        if format is None:
+            raise ExportError(f"say how to write a language agent: --format {' or '.join(AGENTS)}")
         target = out or source.place / (f"{format}-best" if best else format)
         export_agents.export_agent(source.order, source.home, source.name, format, target, seed, best, as_json)
         return
@@ -49,8 +51,11 @@ def export(
     policy = run.policy_file(best)
     if client is None and source.order is not None:
         _check_common(policy, source.order, source.name)
-    if format in AGENTS or format not in SUFFIXES:
-        format_of(source.place, format)  # says what is wrong with it
+    if format is None and out is None:
+        raise ExportError(
+            f"say how to write the policy: --format {', '.join(SUFFIXES)}, or --out with such a file's name"
+        )
+    format = format_of(out or source.place, format)
     target = out or source.place / f"{'best' if best else 'policy'}{SUFFIXES[format]}"
     with console.status(f"exporting to {target} …"):
         report = export_policy(

@@ -160,9 +160,11 @@ def play(
 def export(
     run: Run,
     format: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="numpy, onnx or torch; of language agents peft or merged."),
-    ],
+        str | None,
+        typer.Option(
+            metavar="NAME", help="numpy, onnx or torch; of language agents peft or merged. Default: as FILE ends."
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="The file, or the folder of a language agent. Default: beside the policy."),
@@ -191,7 +193,7 @@ def export(
     The file is compared with the policy on 10,000 observations and in ten episodes, which it plays in the client's
     environment (client 0's for a new client); where they differ nothing is written.
 
-    Example: fedrl export runs/control-cart-pole --format onnx --out pole.onnx
+    Example: fedrl export runs/control-cart-pole --out pole.onnx
     """
     from fedrl.cli.export import export as write_out
 

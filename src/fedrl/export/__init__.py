@@ -97,8 +97,8 @@ def _may_play(episodes: Play | None, *own_spaces: Any) -> Play:
 
 def format_of(path: Path, format: str | None) -> str:
     """The format asked for, or that of the file's suffix."""
+    by_suffix = {suffix: name for name, suffix in SUFFIXES.items()}
     if format is None:
-        by_suffix = {suffix: name for name, suffix in SUFFIXES.items()}
         if path.suffix not in by_suffix:
             known = ", ".join(f"{suffix} ({name})" for name, suffix in SUFFIXES.items())
             raise ExportError(f"{path} says no format, expected a suffix of {known}; or give the format by name")
@@ -112,6 +112,11 @@ def format_of(path: Path, format: str | None) -> str:
         near = difflib.get_close_matches(format, [*SUFFIXES, *AGENTS], n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {_listed([*SUFFIXES, *AGENTS])}"
         raise ExportError(f"there is no format {format!r}; {hint}")
+    if by_suffix.get(path.suffix, format) != format:
+        raise ExportError(
+            f"{path.name} is a name for {by_suffix[path.suffix]}, and the format asked for is {format}; write "
+            f"{path.with_suffix(SUFFIXES[format]).name}, or leave the format out"
+        )
     return format
 
 
