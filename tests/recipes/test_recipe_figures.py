@@ -7,6 +7,7 @@ from support.drawn import bands, bars, errors, lines, saved_figures
 
 from fedrl.experiments.recipe import Outcome
 from fedrl.recipes.fedagent import _results as agents
+from fedrl.recipes.fedagent import smollm2
 from fedrl.recipes.fedagent._config import Config
 from fedrl.recipes.labbi2025 import _figures, _speed_up
 from fedrl.recipes.labbi2025._family import FEDPG, SYNTHETIC
@@ -143,3 +144,15 @@ def test_fedagent_curves_and_table(tmp_path):
         "| FedAgent | 25.0 ± 0.0 | 60.0 ± 10.0 | 50.0 ± 10.0 |",
         "| alone | 25.0 ± 0.0 | 30.0 ± 10.0 | 50.0 ± 10.0 |",
     ]
+
+
+def test_fedagent_smollm2_shows_its_seeds(tmp_path):
+    """One line for each seed; the title claims nothing that is undecided."""
+    arms = {smollm2.FEDERATED: outcome(0.3, 0.35, 0.5, apart=0.1, final=[[0.3], [0.7]])}
+    with saved_figures() as figures:
+        smollm2.draw(smollm2.Config(local_epochs=2), arms, tmp_path)
+    assert lines(figures[0].axes[0]) == {
+        "seed 0": ([0, 4, 8], pytest.approx([0.2, 0.25, 0.4])),
+        "seed 1": ([0, 4, 8], pytest.approx([0.4, 0.45, 0.6])),
+    }
+    assert figures[0].get_suptitle() == "Undecided: FedAgent ends above the model it started from."

@@ -5,12 +5,11 @@ from pathlib import Path
 
 from fedrl.experiments.headline import headline
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
+from fedrl.plots import curves
 from fedrl.recipes import facts
 from fedrl.recipes.fedagent import _config as shared
 from fedrl.recipes.fedagent import _results as results
 from fedrl.recipes.fedagent import _study as study
-
-SHOWS = facts("fedagent/smollm2")["shows"]
 
 FEDERATED = "FedAgent"
 
@@ -40,7 +39,17 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
-    return [results.draw(config, arms, folder / "success.png", f"{SHOWS}\n{headline(claims(config, arms))}", {})]
+    """Each seed has a line of its own: they are too few for a band."""
+    rounds, success = arms[FEDERATED].curve()
+    seeds = {
+        f"seed {number}": [{"round": int(r), "return": y} for r, y in zip(rounds, of_seed, strict=True)]
+        for number, of_seed in enumerate(success.T)
+    }
+    figure = curves.draw(
+        seeds, folder / "success.png", title=headline(claims(config, arms)),
+        per_round=dict.fromkeys(seeds, config.local_epochs), words=results.AXES,
+    )  # fmt: skip
+    return [figure]
 
 
 RECIPE = Recipe(
