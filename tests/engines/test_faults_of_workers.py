@@ -58,7 +58,7 @@ def stuck():
 
 def play(where, engine, faults=None, rounds=3, **options):
     return within(
-        120,
+        300,
         lambda: fedrl.train(
             LAKE, where, rounds=rounds, engine=engine, faults=faults, evaluation=sampled_return(1), warn=lambda _: None,
             **options,

@@ -116,7 +116,7 @@ def test_killed_at_any_instant(lakes):
             timers.append(threading.Timer(delay, kill))
             timers[-1].start()
 
-    result = within(120, lambda: end_state(LAKE, processes(2), where, sampled_return(2), rounds=30, before=before))
+    result = within(300, lambda: end_state(LAKE, processes(2), where, sampled_return(2), rounds=30, before=before))
     for timer in timers:
         timer.join()
     assert len(killed) == 10

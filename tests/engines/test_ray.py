@@ -40,7 +40,7 @@ def _stop():
 def test_traced():
     method = fedsvrpg_m(beta=0.3, first_batch=3, **STEPS, **SAMPLING)
     exact = end_state(method, fused("map"), federation(5), exact_return())
-    assert within(120, lambda: end_state(method, ray(workers=2), federation(5), exact_return())) == exact
+    assert within(300, lambda: end_state(method, ray(workers=2), federation(5), exact_return())) == exact
 
 
 def test_simulators_and_dying_actors():
@@ -64,7 +64,7 @@ def test_simulators_and_dying_actors():
     def play() -> list[bytes]:
         return end_state(LAKE, ray(workers=2), where, sampled_return(2), rounds=12, before=before)
 
-    assert within(120, play) == exact
+    assert within(300, play) == exact
     for killer in killers:
         killer.join()
     assert len(killers) == 4
@@ -80,12 +80,12 @@ def test_an_environment_that_cannot_be_made():
 
     where = frozen_lakes(3, make_env)
     with pytest.raises(EnvironmentFailed, match="client 2: make_env raised OSError: no water"):
-        within(240, lambda: end_state(LAKE, ray(workers=2), where, sampled_return(2), rounds=1))
+        within(300, lambda: end_state(LAKE, ray(workers=2), where, sampled_return(2), rounds=1))
 
 
 def test_a_huge_reward_warns_once_in_the_process_that_trains():
     with pytest.warns(UserWarning, match="a reward of size 1e\\+12, beyond 1e\\+09") as warned:
-        within(240, lambda: end_state(LAKE, ray(workers=2), huge_rewards(2), sampled_return(2), rounds=1))
+        within(300, lambda: end_state(LAKE, ray(workers=2), huge_rewards(2), sampled_return(2), rounds=1))
     assert len(warned) == 1
 
 
@@ -121,7 +121,7 @@ def test_actors_that_hang_or_are_stopped(tmp_path):
             os.kill(stopped[0], signal.SIGSTOP)
 
     run = within(
-        200,
+        400,
         lambda: fedrl.train(
             pavg(eta=0.3, local_steps=1, horizon=8), where, rounds=4, engine=ray(workers=2), callback=freeze,
             evaluation=sampled_return(1), faults=leave_out(deadline=3.0, in_a_row=9), warn=lambda _: None,
