@@ -17,7 +17,7 @@ LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "0000000000000000000
 JOIN = """
 import sys
 from fedrl.engines import ray_cluster
-ray = ray_cluster._imported()
+ray = ray_cluster._import_ray()
 ray_cluster._connect(ray, sys.argv[1], None)
 print("let in", sorted(ray.cluster_resources())[0])
 """

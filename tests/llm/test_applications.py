@@ -63,12 +63,12 @@ def test_pocket_is_made_once_and_the_same_each_time(tmp_path, monkeypatch):
     found = []
     for home in ("a", "b"):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / home))
-        pocket_spec._made.cache_clear()
+        pocket_spec._load_or_make.cache_clear()
         first = spec.first()
         (place,) = (tmp_path / home / "fedrl" / "pocket").iterdir()
         found.append({file.name: file.read_bytes() for file in place.iterdir()})
         made = place.stat().st_mtime_ns
-        pocket_spec._made.cache_clear()
+        pocket_spec._load_or_make.cache_clear()
         again = spec.first()
         assert place.stat().st_mtime_ns == made  # read, not made again
         assert all(np.array_equal(first[name], again[name]) for name in first)

@@ -9,17 +9,17 @@ from fedrl.types import Cohort
 
 
 def median(uploads: Tree, cohort: Cohort) -> Tree:
-    """Over those present, each counting alike whatever its weight; the mean of the middle two where they are even in number.
+    """The median over the clients present, whatever their weights; the mean of the middle two if their number is even.
 
-    Zero if nobody answered. Of one or two clients it is their mean.
+    It is zero if nobody answered, and the mean of one or two clients.
     """
     count = jnp.sum(cohort.present)
     low, high = jnp.maximum(count - 1, 0) // 2, count // 2
 
     def one(x: Array) -> Array:
-        last = jnp.asarray(jnp.inf, x.dtype)  # where those who are absent are sorted to
-        ranked = jnp.sort(jnp.where(cohort.present.reshape((-1,) + (1,) * (x.ndim - 1)), x, last), axis=0)
-        middle = (ranked[low] + ranked[jnp.minimum(high, x.shape[0] - 1)]) / 2
+        infinity = jnp.asarray(jnp.inf, x.dtype)  # absent clients are sorted to the end
+        in_order = jnp.sort(jnp.where(cohort.present.reshape((-1,) + (1,) * (x.ndim - 1)), x, infinity), axis=0)
+        middle = (in_order[low] + in_order[jnp.minimum(high, x.shape[0] - 1)]) / 2
         return jnp.where(count > 0, middle, jnp.zeros_like(middle))
 
     return jax.tree.map(one, uploads)

@@ -1,6 +1,6 @@
 """Federated methods, under their papers' names. Each takes any selection, combine rule, channel and projection.
 
-`federated` joins a `ServerRule` of your own with any learner.
+`federated` combines a `ServerRule` of your own with any learner.
 """
 
 from fedrl.algorithms.alone import alone

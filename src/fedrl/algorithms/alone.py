@@ -32,10 +32,10 @@ class Own(NamedTuple):
 def alone(learner: BuildLearner, *, selection: BuildSelection = everyone()) -> Method:
     """The local steps of `fedavg` without its server: parameters stay in the client's memory.
 
-    Nothing is uploaded, so `selection` is the only part it takes, of clients that report nothing: no combining, no channel.
+    Nothing is uploaded, so `selection` is the only part it takes, and it must not need reports.
     """
 
-    def silent(federation: Federation, at_home: Learner) -> Selection:
+    def without_reports(federation: Federation, home_learner: Learner) -> Selection:
         chooser = selection(federation, learner(federation.environment))
         if chooser.reports:
             raise ValueError(
@@ -44,7 +44,7 @@ def alone(learner: BuildLearner, *, selection: BuildSelection = everyone()) -> M
             )
         return chooser
 
-    return federated(no_server, lambda environment: _at_home(learner(environment)), selection=silent)
+    return federated(no_server, lambda environment: _at_home(learner(environment)), selection=without_reports)
 
 
 def _at_home(learner: Learner) -> Learner:
@@ -56,29 +56,29 @@ def _at_home(learner: Learner) -> Learner:
         init=lambda key: (),
         local=_from_own(learner, learner.local, trains=True),
         memory=memory,
-        acts_with=lambda nothing, client: learner.acts_with(client.memory.theta, _inside(client)),
+        acts_with=lambda nothing, client: learner.acts_with(client.memory.theta, _inner_client(client)),
         opening=tuple(_from_own(learner, local, trains=False) for local in learner.opening),
         init_shared_state=learner.init_shared_state,
     )
 
 
-def _inside(client: Client) -> Client:
-    """The client as its learner knows it."""
+def _inner_client(client: Client) -> Client:
+    """The client with the memory that its learner expects."""
     return client._replace(memory=client.memory.memory)
 
 
 def _from_own(learner: Learner, local: LocalUpdate, *, trains: bool) -> LocalUpdate:
-    """`local` from the client's own parameters, to which what it would upload is then added."""
+    """`local`, started from the client's own parameters; the result is added to them instead of being uploaded."""
 
     def start(message: Any, client: Client, key: Key) -> Any:
-        return local.start(Model(client.memory.theta, client.memory.round), _inside(client), key)
+        return local.start(Model(client.memory.theta, client.memory.round), _inner_client(client), key)
 
     def finish(state: Any, client: Client) -> tuple[Tree, Own, Array]:
-        upload, kept, env_steps = local.finish(state, _inside(client))
+        upload, memory, env_steps = local.finish(state, _inner_client(client))
         own = client.memory
-        if jax.tree.leaves(kept):
-            own = own._replace(memory=kept)
+        if jax.tree.leaves(memory):
+            own = own._replace(memory=memory)
         theta = learner.pooling.add(own.theta, upload, 1.0)
         return (), own._replace(theta=theta, round=own.round + int(trains)), env_steps
 
-    return within(local, _inside)._replace(start=start, finish=finish)
+    return within(local, _inner_client)._replace(start=start, finish=finish)

@@ -59,7 +59,8 @@ def fapi_with_federated_evaluation(
 ) -> Method:
     """Algorithm 1: clients evaluate pi^t and the server averages to V^t; they improve against it and it averages pi.
 
-    `selection` says who improves (Prop. 9), `evaluators` who evaluates; Eq. (10) as printed needs everyone.
+    `selection` chooses the clients that improve (Prop. 9), `evaluators` those that evaluate; Eq. (10) as printed needs
+    everyone.
     """
 
     def learner(environment: Environment | Host) -> Learner:
@@ -69,10 +70,10 @@ def fapi_with_federated_evaluation(
     def rule(federation: Federation, learner: Learner) -> ServerRule:
         evaluation = evaluate(protocol.stepwise(federation.environment))
         return ServerRule(
-            _putting("theta"),
+            _replace_with_average("theta"),
             init=lambda theta, key: evaluation.init(keys.of(key, "value")),
             message=_iterate,
-            before=(Phase("evaluate-policy", evaluation.local, _putting("kept"), evaluators),),
+            before=(Phase("evaluate-policy", evaluation.local, _replace_with_average("kept"), evaluators),),
         )
 
     return federated(rule, learner, selection=selection, combine=combine, channel=channel, project=project)
@@ -101,10 +102,10 @@ def fapi_without_federated_evaluation(
         def memory(client_id: Array, key: Key) -> Critic:
             return Critic(evaluation.init(keys.of(key, "value")))
 
-        return Learner(acting, acting.init, _after(evaluation.local, improve(environment)), memory)
+        return Learner(acting, acting.init, _evaluate_then_improve(evaluation.local, improve(environment)), memory)
 
     def rule(federation: Federation, learner: Learner) -> ServerRule:
-        return ServerRule(_putting("theta"), message=_iterate)
+        return ServerRule(_replace_with_average("theta"), message=_iterate)
 
     return federated(rule, learner, selection=selection, combine=combine, channel=channel, project=project)
 
@@ -128,13 +129,13 @@ class _Own(NamedTuple):
     env_steps: Array
 
 
-def _after(evaluation: LocalUpdate, improvement: LocalUpdate) -> LocalUpdate:
-    """`improvement` by a client that begins with an evaluation of its own. Both must be traced."""
+def _evaluate_then_improve(evaluation: LocalUpdate, improvement: LocalUpdate) -> LocalUpdate:
+    """`improvement`, preceded by the client's own evaluation. Both must be traceable."""
 
     def start(message: Iterate, client: Client, key: Key) -> _Own:
         message = message._replace(w=client.memory.w)
-        evaluated = all_steps(evaluation, message, client, keys.of(key, "evaluate-policy"))
-        w, _, env_steps = evaluation.finish(evaluated, client)
+        local = all_steps(evaluation, message, client, keys.of(key, "evaluate-policy"))
+        w, _, env_steps = evaluation.finish(local, client)
         return _Own(improvement.start(message._replace(w=w), client, key), w, env_steps)
 
     def estimate(own: _Own, trajectory: Tree, client: Client, key: Key) -> tuple[Tree, _Own]:
@@ -156,8 +157,8 @@ def _after(evaluation: LocalUpdate, improvement: LocalUpdate) -> LocalUpdate:
     )
 
 
-def _putting(part: Literal["theta", "kept"]) -> Receive:
-    """What the clients' average of a part is put in the place of; it stays as it was if nobody answers."""
+def _replace_with_average(part: Literal["theta", "kept"]) -> Receive:
+    """Replace this part of the server's state by the clients' average; it stays as it was if nobody answers."""
 
     def receive(server: ServerState, average: Tree, cohort: Cohort, key: Key) -> tuple[ServerState, Metrics]:
         before = getattr(server, part)

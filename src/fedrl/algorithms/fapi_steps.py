@@ -20,15 +20,15 @@ from fedrl.types import Apply, Client, Estimate, InitParameters, LocalUpdate
 
 
 class Iterate(NamedTuple):
-    """Where policy iteration stands: what a client is sent and works on."""
+    """The state of policy iteration: the message to a client, and what it works on."""
 
     theta: Tree  # pi^t
     w: Tree  # V^t, which the server keeps beside theta
-    selection: Tree = ()  # what a selection tells those who improve
+    selection: Tree = ()  # what a selection announces to the clients that improve
 
 
 class Critic(NamedTuple):
-    """What a client keeps where nobody else evaluates for it."""
+    """The memory of a client that evaluates for itself."""
 
     w: Tree  # V_n of the last round it took part in
 

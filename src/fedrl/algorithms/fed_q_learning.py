@@ -32,8 +32,8 @@ def fed_q_learning(
 ) -> Method:
     """FedAvg of Q tables moved along sampled Bellman residuals; acts greedily, so its policy is deterministic.
 
-    `policy` says how a Q table [S, A] acts, and its `start` which Q comes first. The settings from `server_step` on are
-    those of `fedavg`.
+    `policy` acts by a Q table [S, A]; its `start` is the initial table. The settings from `server_step` on are those of
+    `fedavg`.
     """
     direction = q_learning(samples=samples, unsampled=unsampled)
     return fedavg(

@@ -29,7 +29,7 @@ def fedavg(
 ) -> Method:
     """Clients train locally from the common theta; the server adds `server_step` times the mean displacement.
 
-    With an optimiser at the `server` it takes minus the mean displacement for a gradient instead (`server_optimiser`):
+    With an optimiser as `server`, minus the mean displacement is its gradient instead (`server_optimiser`):
     `optax.adam(1e-2)` is FedAdam. The settings from `selection` on are those of `federated`.
     """
     rule = mean_displacement(server_step)

@@ -1,7 +1,7 @@
 """The frame of every federated method: a server rule, a learner, a selection, a way to combine, a channel.
 
-The only file in `algorithms/` that builds exchanges. The one in which clients learn is called "train"; what works on a
-finished method (`channels.delays`, `llm.adapters`) finds it by that name, with `Algorithm.training` and `with_training`.
+The only file in `algorithms/` that builds exchanges. The one in which clients learn is called "train"; wrappers of a
+finished method (`channels.delays`, `llm.adapters`) find it by that name, with `Algorithm.training` and `with_training`.
 """
 
 from collections.abc import Callable
@@ -64,41 +64,45 @@ def federated(
 ) -> Method:
     """Clients that `selection` chooses learn from the server's message; the `rule` takes in what they upload.
 
-    Uploads go up through `channel` (clipped and noised, say) and are combined otherwise than by their mean where some
-    clients are not to be trusted (`aggregation.median`); so is all that the rule asks in openings and before "train". A
-    selection whose clients report on themselves allows no channel but `plain`, since reports would go around it.
-    For the same reason clients then report no metrics of theirs but how many steps they took.
-    `project` may confine theta after each round; `mix` is what clients tell each other before each local step; `report`
-    makes log entries of the stack of clients' metrics, by default their means.
+    Uploads pass through `channel` (which may clip them or add noise, say) and are combined by `combine`, which need not be
+    the mean if some clients cannot be trusted (`aggregation.median`). Both also apply to the rule's own exchanges, in the
+    opening and before "train". A selection that needs reports allows no channel but `plain`, because reports would go
+    around it. For the same reason, with another channel clients report no metrics but their numbers of steps.
+    `project` may confine theta after each round; `mix` lets clients exchange directions before each local step; `report`
+    turns the stack of clients' metrics into log entries, by default their means.
     """
     check_combine(combine)
 
     def build(federation: Federation) -> Algorithm:
-        learns = learner(federation.environment)
-        serves = rule(federation, learns)
-        confine = project(federation.environment, stepwise(learns.policy)) if project else None
-        chooser = selection(federation, learns)
+        local_learner = learner(federation.environment)
+        server_rule = rule(federation, local_learner)
+        confine = project(federation.environment, stepwise(local_learner.policy)) if project else None
+        chooser = selection(federation, local_learner)
         if chooser.reports and channel is not plain:
             raise ValueError(AROUND)
 
         def init(key: Key) -> ServerState:
-            theta, remembered = learns.init(key), chooser.init(keys.of(key, "selection"))
-            return ServerState(theta, jnp.zeros((), jnp.int32), remembered, serves.init(theta, key))
+            theta, selection_state = local_learner.init(key), chooser.init(keys.of(key, "selection"))
+            return ServerState(theta, jnp.zeros((), jnp.int32), selection_state, server_rule.init(theta, key))
 
         def trip(phase: Phase) -> Exchange:
-            return _trip(phase, drawing(phase.clients, federation, learns), serves, learns, combine, channel)
+            return _trip(
+                phase, drawing(phase.clients, federation, local_learner), server_rule, local_learner, combine, channel
+            )
 
-        warm_up = (Phase(f"opening-{i}", local, _filling(learns)) for i, local in enumerate(learns.opening))
-        train = _train(chooser, serves, learns, combine, channel, confine)._replace(mix=mix, report=report)
+        warm_up = (
+            Phase(f"opening-{i}", local, _fill_memories(local_learner)) for i, local in enumerate(local_learner.opening)
+        )
+        train = _train(chooser, server_rule, local_learner, combine, channel, confine)._replace(mix=mix, report=report)
         return Algorithm(
             init=init,
-            exchanges=(*map(trip, serves.before), *chooser.before, train),
-            answer=serves.answer,
-            policy=learns.policy,
-            opening=(*map(trip, warm_up), *map(trip, serves.opening)),
-            memory=learns.memory,
-            theta_of=learns.acts_with,
-            init_shared_state=learns.init_shared_state,
+            exchanges=(*map(trip, server_rule.before), *chooser.before, train),
+            answer=server_rule.answer,
+            policy=local_learner.policy,
+            opening=(*map(trip, warm_up), *map(trip, server_rule.opening)),
+            memory=local_learner.memory,
+            theta_of=local_learner.acts_with,
+            init_shared_state=local_learner.init_shared_state,
         )
 
     return build
@@ -106,31 +110,35 @@ def federated(
 
 def _train(
     chooser: Selection,
-    serves: ServerRule,
-    learns: Learner,
+    server_rule: ServerRule,
+    local_learner: Learner,
     combine: Combine,
     channel: Channel,
     confine: Callable[[Tree], Tree] | None,
 ) -> Exchange:
-    message, tells = serves.message, chooser.tells  # all that clients need of the two
+    message, tells = server_rule.message, chooser.tells  # all that the message needs of the two
 
     def receive(
         server: ServerState, uploads: tuple[Tree, Tree], cohort: Cohort, key: Key
     ) -> tuple[ServerState, Metrics]:
         aggregate, reports = uploads
-        remembered = chooser.record(server.selection, reports, cohort)
-        moved, metrics = serves.receive(server, aggregate, cohort, key)
-        theta = confine(moved.theta) if confine else moved.theta
-        after = moved._replace(theta=theta, round=server.round + 1, selection=remembered)
-        return after, metrics | chooser.metrics(cohort, reports)
+        selection_state = chooser.record(server.selection, reports, cohort)
+        state, metrics = server_rule.receive(server, aggregate, cohort, key)
+        theta = confine(state.theta) if confine else state.theta
+        next_state = state._replace(theta=theta, round=server.round + 1, selection=selection_state)
+        return next_state, metrics | chooser.metrics(cohort, reports)
 
     return Exchange(
         name=TRAIN,
         choose=chooser.choose,
         send=lambda server, client_id: message(server._replace(selection=tells(server.selection))),
-        local=_with_report(learns.local if channel is plain else _discreet(learns.local), chooser, learns.pooling),
+        local=_with_report(
+            local_learner.local if channel is plain else _hide_metrics(local_learner.local),
+            chooser,
+            local_learner.pooling,
+        ),
         combine=lambda uploads, cohort: (
-            learns.pooling.combine(uploads[0], cohort, combine),
+            local_learner.pooling.combine(uploads[0], cohort, combine),
             stack(uploads[1], cohort),
         ),
         receive=receive,
@@ -139,7 +147,7 @@ def _train(
 
 
 def _with_report(local: LocalUpdate, chooser: Selection, pooling: Pooling) -> LocalUpdate:
-    """`local`, whose upload also carries what the selection wants to know of the client (one-phase methods)."""
+    """`local`, whose upload also carries the client's report to the selection (one-phase methods)."""
 
     def finish(state: Any, client: Client) -> tuple[Tree, Tree, Array]:
         upload, memory, env_steps = local.finish(state, client)
@@ -148,8 +156,8 @@ def _with_report(local: LocalUpdate, chooser: Selection, pooling: Pooling) -> Lo
     return local._replace(finish=finish, moved=lambda upload: pooling.displacement(upload[0]))
 
 
-def _discreet(local: LocalUpdate) -> LocalUpdate:
-    """`local`, whose metrics, which go around the channel, say nothing of what the client saw or learnt."""
+def _hide_metrics(local: LocalUpdate) -> LocalUpdate:
+    """`local` without metrics that depend on the client's data, because metrics go around the channel."""
 
     def metrics(state: Any, client: Client) -> Metrics:
         return {name: value for name, value in local.metrics(state, client).items() if name in COUNTS}
@@ -158,7 +166,7 @@ def _discreet(local: LocalUpdate) -> LocalUpdate:
 
 
 def _beside_report(channel: Channel) -> Channel:
-    """`channel` around the displacement; the report, which methods of selection read, goes as it is."""
+    """`channel` applied to the displacement; the report to the selection is sent as it is."""
     return Channel(
         encode=lambda upload, *rest: (channel.encode(upload[0], *rest), upload[1]),
         decode=lambda aggregate, *rest: (channel.decode(aggregate[0], *rest), aggregate[1]),
@@ -168,13 +176,13 @@ def _beside_report(channel: Channel) -> Channel:
 def _trip(
     phase: Phase,
     choose: Choose,
-    serves: ServerRule,
-    learns: Learner,
+    server_rule: ServerRule,
+    local_learner: Learner,
     combine: Combine,
     channel: Channel,
 ) -> Exchange:
-    """An exchange beside "train"; the selection has no part in it."""
-    message, pooling = serves.message, learns.pooling
+    """An exchange besides "train", in which the selection has no part."""
+    message, pooling = server_rule.message, local_learner.pooling
     return Exchange(
         name=phase.name,
         choose=choose,
@@ -186,8 +194,8 @@ def _trip(
     )
 
 
-def _filling(learner: Learner) -> Receive:
-    """What every client does before the first round fills its memory and the common filters; parameters stay."""
+def _fill_memories(learner: Learner) -> Receive:
+    """Receive the opening, which fills the clients' memories and the common filters and leaves the parameters unchanged."""
     add = adding(learner)
 
     def receive(server: ServerState, aggregate: Tree, cohort: Cohort, key: Key) -> tuple[ServerState, Metrics]:
@@ -197,7 +205,7 @@ def _filling(learner: Learner) -> Receive:
 
 
 def check_combine(combine: Combine) -> None:
-    """NumPy's functions take an axis where a rule takes the cohort."""
+    """Refuse functions of NumPy or JAX, whose second argument is an axis instead of the cohort."""
     package = (getattr(combine, "__module__", None) or "").split(".")[0]
     if package in ("numpy", "jax"):
         raise TypeError(

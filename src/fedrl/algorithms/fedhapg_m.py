@@ -30,8 +30,11 @@ def fedhapg_m(
     channel: Channel = plain,
     project: Project | None = None,
 ) -> Method:
-    """FedSVRPG-M with Eq. (5) for the change of the gradient. Not FedAvg at beta = 1, for episodes are sampled under
-    theta(alpha); only the first local step, where theta_{-1} = theta_0, is FedAvg's."""
+    """FedSVRPG-M with Eq. (5) for the change of the gradient.
+
+    At beta = 1 it is not FedAvg, because episodes are sampled under theta(alpha); only the first local step, where
+    theta_{-1} = theta_0, is FedAvg's.
+    """
     return anchored(
         hapg(beta=check_beta(beta), horizon=horizon, batch=batch),
         eta=eta, local_steps=local_steps, horizon=horizon, server_step=server_step, first_batch=first_batch,

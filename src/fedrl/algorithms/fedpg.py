@@ -90,7 +90,7 @@ def b_rs_fedpg(
 
     `radius` of the l-infinity ball is R_b(lam) of App. F.2 unless given; the published code projects nowhere, which is
     radius = inf. With two actions and an infinite radius this is RS-FedPG. `policy` must be bit-level, as `bit_softmax` is;
-    `project` confines further what the ball has confined.
+    `project` is applied after the projection onto the ball.
     """
     if radius is None:
         above(0, "R_b(lam) is infinite without regularisation: give radius=math.inf", lam=lam)

@@ -1,4 +1,4 @@
-"""Federated multi-agent RL (Xu et al. 2024): periodic averaging, variation-aware, with decay, with talk between neighbours.
+"""Federated multi-agent RL (Xu et al. 2024): periodic averaging, variation-aware, with decay or with consensus.
 
 Works with any learner on any federation; clients that share one environment (traffic) are the paper's own case.
 """
@@ -46,7 +46,7 @@ def fmarl(
     that has finished its tau_i updates contributes a zero direction but still applies the mixed one; `selection` must then
     be everyone. tau = 1 without the rest is FIRL.
 
-    The log counts what was done: "train/updates" (C2), "train/messages" between neighbours (W1, W2); uplinks (C1) are
+    The log counts the work: "train/updates" (C2), "train/messages" between neighbours (W1, W2); uplinks (C1) are
     "train/answered".
     """
     if tau < 1 or interactions < 0:
@@ -58,21 +58,22 @@ def fmarl(
     )
 
     def build(federation: Federation) -> Algorithm:
-        talk = graph if interactions else None
-        if talk is not None and talk.agents != federation.count:
+        active_graph = graph if interactions else None
+        if active_graph is not None and active_graph.agents != federation.count:
             raise ValueError(
-                f"the graph has {talk.agents} agents and the federation {federation.count} clients; "
+                f"the graph has {active_graph.agents} agents and the federation {federation.count} clients; "
                 "every client needs one place in the graph"
             )
 
-        def paced(environment: Any) -> Learner:
-            learns = learner(environment)
+        def with_step_counts(environment: Any) -> Learner:
+            built = learner(environment)
             steps_of = pace(federation.count, tau) if pace else None
-            return learns._replace(local=counted(learns.local, decay)._replace(local_steps=tau, steps_of=steps_of))
+            return built._replace(local=counted(built.local, decay)._replace(local_steps=tau, steps_of=steps_of))
 
         return federated(
-            rule, paced, selection=selection, combine=combine, channel=channel, project=project,
-            mix=consensus(talk, epsilon, interactions) if talk else None, report=_counts(talk, interactions),
+            rule, with_step_counts, selection=selection, combine=combine, channel=channel, project=project,
+            mix=consensus(active_graph, epsilon, interactions) if active_graph else None,
+            report=_counts(active_graph, interactions),
         )(federation)  # fmt: skip
 
     return build
@@ -83,8 +84,10 @@ def _counts(graph: Graph | None, interactions: int) -> Callable[[Metrics, Cohort
 
     def report(metrics: Metrics, cohort: Cohort) -> Metrics:
         learnt, applied = (jnp.where(cohort.present, metrics[name], 0.0) for name in COUNTS)
-        told = jnp.asarray(graph.degrees, jnp.float32) * interactions * applied if graph else jnp.zeros_like(applied)
-        others = {name: values for name, values in metrics.items() if name not in COUNTS}
-        return weighted_means(others, cohort) | {"updates": jnp.sum(learnt), "messages": jnp.sum(told)}
+        messages = (
+            jnp.asarray(graph.degrees, jnp.float32) * interactions * applied if graph else jnp.zeros_like(applied)
+        )
+        learner_metrics = {name: values for name, values in metrics.items() if name not in COUNTS}
+        return weighted_means(learner_metrics, cohort) | {"updates": jnp.sum(learnt), "messages": jnp.sum(messages)}
 
     return report

@@ -43,8 +43,8 @@ def anchored(
     """Clients take K steps along `direction`; the server keeps their mean direction u and moves by lambda u.
 
     `server_step` is lambda / (eta K): 1 adds the mean displacement, as FedAvg does. u_0 is the mean gradient of
-    `first_batch` episodes per client at theta_0 (Theorem 6.4: `theorem_batch`), zero if 0. `remember` local steps are kept
-    for selections that look at clients before choosing them (`gradient_learner`).
+    `first_batch` episodes per client at theta_0 (Theorem 6.4: `theorem_batch`), zero if 0. Clients keep their last
+    `remember` local steps for selections that evaluate clients before choosing them (`gradient_learner`).
     """
     above(0, "u is the displacement divided by eta: take a small step such as 0.1", eta=eta)
     above(0, "1 adds the mean displacement", server_step=server_step)
@@ -65,7 +65,7 @@ def momentum_anchor(eta: float, local_steps: int, horizon: int, server_step: flo
         def receive(server: ServerState, aggregate: Tree, cohort: Cohort, key: Key) -> tuple[ServerState, Metrics]:
             displacement = pooling.displacement(aggregate)
             u = trees.scale(1.0 / (eta * local_steps), displacement)
-            u = trees.where(jnp.any(cohort.present), u, server.kept.u)  # nobody could be asked: nothing is known of it
+            u = trees.where(jnp.any(cohort.present), u, server.kept.u)  # if nobody answered, u keeps its value
             theta = pooling.add(server.theta, aggregate, server_step)
             return server._replace(theta=theta, kept=Momentum(server.theta, u)), update_norm(displacement)
 
@@ -92,7 +92,7 @@ def theorem_batch(*, local_steps: int, rounds: int, beta: float) -> int:
 
 
 def check_beta(beta: float) -> float:
-    """`beta`, if it is allowed."""
+    """`beta` itself, or an error if it is out of range."""
     if not 0.0 < beta <= 1.0:
         raise ValueError(f"beta must lie in (0, 1], got {beta}; 1 puts all weight on the fresh gradient")
     return beta

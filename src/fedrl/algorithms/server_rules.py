@@ -1,7 +1,7 @@
-"""The server's side of a method as a value: what it keeps, what it says, how it moves, what it answers.
+"""The server's side of a method as a value: its state, its message, its update and its answer.
 
-`federated` joins a rule with a learner, a selection, a way to combine and a channel. The rules here know nothing of how
-clients learn; those of wang2024 (`momentum_anchor.py`) and of policy iteration (`fapi.py`) stand beside their methods.
+`federated` combines a rule with a learner, a selection, a combine rule and a channel. The rules here do not depend on how
+clients learn; those of wang2024 (`momentum_anchor.py`) and of policy iteration (`fapi.py`) are with their methods.
 """
 
 from collections.abc import Callable
@@ -24,15 +24,15 @@ from fedrl.types import Cohort, Learner, LocalUpdate, Metrics, Model
 class ServerState(NamedTuple):
     theta: Tree
     round: Array  # how many have been played
-    selection: Tree = ()  # what the server remembers of its clients in order to choose among them
-    kept: Tree = ()  # what the rule keeps beside theta
+    selection: Tree = ()  # the state of the selection
+    kept: Tree = ()  # the rule's own state, besides theta
 
 
 Receive = Callable[[ServerState, Tree, Cohort, Key], tuple[ServerState, Metrics]]  # (server, aggregate, cohort, key)
 
 
 class Phase(NamedTuple):
-    """A trip of a rule's own beside "train": the same message, channel and way to combine, and no reports."""
+    """An exchange of the rule besides "train": same message, channel and combine rule, no reports."""
 
     name: str
     local: LocalUpdate
@@ -40,16 +40,16 @@ class Phase(NamedTuple):
     clients: BuildSelection = everyone()
 
 
-def _says_theta(server: ServerState) -> Model:
+def _send_theta(server: ServerState) -> Model:
     return Model(server.theta, server.round, server.selection)
 
 
 class ServerRule(NamedTuple):
-    """`receive` moves theta and what is kept; the round and the selection's memory are the assembler's."""
+    """`receive` updates theta and `kept`; `federated` updates the round and the selection's state."""
 
     receive: Receive
-    init: Callable[[Tree, Key], Tree] = lambda theta, key: ()  # (theta_0, key) -> what is kept beside theta
-    message: Callable[[ServerState], Any] = _says_theta  # `selection` is what the selection tells by then
+    init: Callable[[Tree, Key], Tree] = lambda theta, key: ()  # (theta_0, key) -> `kept`
+    message: Callable[[ServerState], Any] = _send_theta  # here `selection` already is what it announces
     answer: Callable[[ServerState], Tree] = lambda server: server.theta  # parameters to evaluate
     before: tuple[Phase, ...] = ()  # in every round, before "train"
     opening: tuple[Phase, ...] = ()  # once, before the first round
@@ -79,19 +79,21 @@ def server_optimiser(optimizer: optax.GradientTransformation) -> BuildRule:
 
     `optax.sgd(1.0)` is FedAvg to the bit, `optax.sgd(1.0, momentum=0.9)` FedAvgM (Hsu et al. 2019), `optax.adam`,
     `optax.yogi` and `optax.adagrad` are FedAdam, FedYogi and FedAdagrad. Statistics that a learner pools, such as those
-    of filters, are added as ever. If nobody answers, nothing moves and the optimiser's state stays as it was.
+    of filters, are added as usual. If nobody answers, neither theta nor the optimiser's state changes.
     """
 
     def build(federation: Federation, learner: Learner) -> ServerRule:
         pooling = learner.pooling
 
         def receive(server: ServerState, aggregate: Tree, cohort: Cohort, key: Key) -> tuple[ServerState, Metrics]:
-            moved, theta = pooling.displacement(aggregate), pooling.displacement(server.theta)
-            update, kept = optimizer.update(trees.scale(-1.0, moved), server.kept, theta)
+            displacement, theta = pooling.displacement(aggregate), pooling.displacement(server.theta)
+            update, kept = optimizer.update(trees.scale(-1.0, displacement), server.kept, theta)
             answered = jnp.any(cohort.present)
             update = trees.where(answered, update, trees.zeros_like(update))
             theta = pooling.add(server.theta, pooling.moving(aggregate, update), 1.0)
-            return server._replace(theta=theta, kept=trees.where(answered, kept, server.kept)), update_norm(moved)
+            return server._replace(theta=theta, kept=trees.where(answered, kept, server.kept)), update_norm(
+                displacement
+            )
 
         return ServerRule(receive, init=lambda theta, key: optimizer.init(pooling.displacement(theta)))
 
@@ -99,9 +101,9 @@ def server_optimiser(optimizer: optax.GradientTransformation) -> BuildRule:
 
 
 def no_server(federation: Federation, learner: Learner) -> ServerRule:
-    """Keeps nothing, says nothing, answers nothing."""
+    """A server with no state, no message and no answer."""
     return ServerRule(
-        receive=lambda server, nothing, cohort, key: (server, {}),
+        receive=lambda server, aggregate, cohort, key: (server, {}),
         message=lambda server: (),
         answer=lambda server: (),
     )

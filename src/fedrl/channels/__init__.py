@@ -1,4 +1,4 @@
-"""What happens to messages on the way: delays, and graphs of neighbours that talk before each local step."""
+"""What happens to messages on the way: delays, and graphs of neighbours that exchange directions before each local step."""
 
 from fedrl.channels.delays import delayed
 from fedrl.channels.graphs import (

@@ -19,18 +19,18 @@ class Delayed(NamedTuple):
     """The server, and what is on its way."""
 
     server: Server
-    past: Tree  # stack of the servers of the last rounds, newest first: what may be on its way down
+    past: Tree  # stack of the servers of the last rounds, newest first: those that messages may still use
     coming: Tree  # stack of the aggregates of the last `up` rounds, newest first
     round: Array
 
 
 @checked
 def delayed(method: Method, *, up: int = 0, down: int = 0, every: int = 1) -> Method:
-    """`method`, whose training has links with these delays in rounds; clients get a new message only `every` so many.
+    """`method`, whose training has links with these delays in rounds; clients get a new message only every `every` rounds.
 
-    A client in round r works from the server of round r - down (or the first one), with `every` > 1 of the last multiple of
-    it before r, less down. What it sends then moves the server in round r + up; until the first arrives nothing moves it.
-    up = down = 2 epochs is FIRL_syn, and with every = 2 epochs FIRL_asy. Nothing delayed is `method` itself.
+    In round r clients work from the server of round r - down (or the first one); with `every` > 1, of the last multiple of
+    `every` up to r, minus down. Their uploads update the server in round r + up; until the first ones arrive it stays as it
+    is. up = down = 2 epochs is FIRL_syn, and with every = 2 epochs FIRL_asy. Without any delay this is `method` itself.
     """
     if up < 0 or down < 0 or every < 1:
         raise ValueError(f"delays need up >= 0, down >= 0 and every >= 1 rounds, got {up}, {down} and {every}")
@@ -49,9 +49,9 @@ def delayed(method: Method, *, up: int = 0, down: int = 0, every: int = 1) -> Me
         def init(key: Key) -> Delayed:
             server = algorithm.init(key)
             aggregate = shapes.of_aggregate(train, shapes.of_request(train, algorithm, federation))
-            nothing = jax.tree.map(lambda x: jnp.zeros((up, *x.shape), x.dtype), aggregate)
+            empty = jax.tree.map(lambda x: jnp.zeros((up, *x.shape), x.dtype), aggregate)
             past = jax.tree.map(lambda x: jnp.stack([x] * (oldest + 1)), server)
-            return Delayed(server, past, nothing, jnp.zeros((), jnp.int32))
+            return Delayed(server, past, empty, jnp.zeros((), jnp.int32))
 
         def send(state: Delayed, client_id: Array) -> Tree:
             age = down + state.round % every
@@ -59,9 +59,9 @@ def delayed(method: Method, *, up: int = 0, down: int = 0, every: int = 1) -> Me
 
         def receive(state: Delayed, aggregate: Tree, cohort: Cohort, key: Key) -> tuple[Delayed, Metrics]:
             queue = jax.tree.map(lambda new, old: jnp.concatenate([new[None], old]), aggregate, state.coming)
-            arrived = jax.tree.map(lambda x: x[up], queue)
-            moved, metrics = train.receive(state.server, arrived, cohort, key)
-            server = trees.where(state.round >= up, moved, state.server)
+            due_aggregate = jax.tree.map(lambda x: x[up], queue)
+            server_after, metrics = train.receive(state.server, due_aggregate, cohort, key)
+            server = trees.where(state.round >= up, server_after, state.server)
             past = jax.tree.map(lambda new, old: jnp.concatenate([new[None], old[:-1]]), server, state.past)
             return Delayed(server, past, jax.tree.map(lambda x: x[:up], queue), state.round + 1), metrics
 
@@ -69,13 +69,13 @@ def delayed(method: Method, *, up: int = 0, down: int = 0, every: int = 1) -> Me
         return algorithm.with_training(slow)._replace(
             init=init,
             answer=lambda state: algorithm.answer(state.server),
-            opening=tuple(_over(e) for e in algorithm.opening),
+            opening=tuple(_on_wrapped_server(e) for e in algorithm.opening),
         )
 
     return build
 
 
-def _over(exchange: Any) -> Any:
+def _on_wrapped_server(exchange: Any) -> Any:
     """An opening exchange, which is not delayed, on the wrapped server."""
 
     def receive(state: Delayed, aggregate: Tree, cohort: Cohort, key: Key) -> tuple[Delayed, Metrics]:

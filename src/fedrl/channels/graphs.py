@@ -1,7 +1,7 @@
 """Who talks to whom between local steps: undirected connected graphs (Xu et al. 2024, A4) and the mixing of Eq. (23).
 
-`edges` makes a graph of any list of links and checks it; the others make one of a kind. `mixing` is the matrix that E
-local interactions apply to the stack of the agents' directions [m, d].
+`edges` makes a graph from any list of links and checks it; the other functions make special graphs. `mixing` is the
+matrix that E local interactions apply to the stack of the agents' directions [m, d].
 """
 
 from collections.abc import Callable, Iterable
@@ -65,12 +65,12 @@ class Graph(NamedTuple):
 
 @checked
 def edges(pairs: Iterable[Link], agents: int) -> Graph:
-    """The graph with these links between agents 0..agents-1; either end of a pair may come first."""
+    """The graph with these links between agents 0..agents-1; the ends of a pair may come in either order."""
     if agents < 2:
         raise ValueError(
-            f"a graph needs at least 2 agents, got {agents}; who is alone has nothing to mix: leave it out"
+            f"a graph needs at least 2 agents, got {agents}; a single agent has nothing to mix: leave the graph out"
         )
-    found: set[Link] = set()
+    links: set[Link] = set()
     for one, other in pairs:
         if not (0 <= one < agents and 0 <= other < agents):
             raise ValueError(f"link ({one}, {other}) leaves the agents 0..{agents - 1}; raise `agents` or renumber it")
@@ -79,17 +79,17 @@ def edges(pairs: Iterable[Link], agents: int) -> Graph:
                 f"link ({one}, {other}) joins an agent to itself; drop it: (23) keeps its own share anyway"
             )
         link = (min(one, other), max(one, other))
-        if link in found:
+        if link in links:
             raise ValueError(f"link {link} comes twice; there is only one between any two agents: drop one")
-        found.add(link)
-    parts = _parts(agents, found)
+        links.add(link)
+    parts = _parts(agents, links)
     if len(parts) > 1:
         names = ", ".join("{" + ", ".join(map(str, part)) + "}" for part in parts)
         raise ValueError(
             f"the graph falls into {len(parts)} parts, {names}; they never reach a consensus: join them by links such as "
             + ", ".join(str((parts[0][0], part[0])) for part in parts[1:])
         )
-    return Graph(agents, tuple(sorted(found)))
+    return Graph(agents, tuple(sorted(links)))
 
 
 @checked
@@ -112,9 +112,9 @@ def complete(m: int) -> Graph:
 
 @checked
 def random_graph(m: int, links: int, seed: int) -> Graph:
-    """A connected graph of so many links: all pairs in random order, first those that join two parts, then the rest.
+    """A connected graph with `links` links: all pairs in random order, first those that join two parts, then the rest.
 
-    Every connected graph can come out, but not all with the same probability.
+    Every connected graph is possible, but not all are equally likely.
     """
     at_least(0, seed=seed)
     if not m - 1 <= links <= m * (m - 1) // 2:
@@ -123,11 +123,11 @@ def random_graph(m: int, links: int, seed: int) -> Graph:
             "change `links` or `m`"
         )
     pairs = list(combinations(range(m), 2))
-    drawn = jax.random.uniform(keys.of(keys.of_seed(seed), "graph"), (len(pairs),), np.float32)
+    order = jax.random.uniform(keys.of(keys.of_seed(seed), "graph"), (len(pairs),), np.float32)
     part = list(range(m))
     tree: list[Link] = []
     rest: list[Link] = []
-    for one, other in (pairs[i] for i in np.argsort(np.asarray(drawn), kind="stable")):
+    for one, other in (pairs[i] for i in np.argsort(np.asarray(order), kind="stable")):
         if part[one] == part[other]:
             rest.append((one, other))
         else:
@@ -149,12 +149,14 @@ def mixing(graph: Graph, epsilon: float, interactions: int) -> np.ndarray:
 
 
 def consensus(graph: Graph, epsilon: float, interactions: int) -> Callable[[Tree, Any], Tree]:
-    """What `mixing` does to the stacked directions of all agents: the `mix` of a method."""
+    """`mixing` applied to the stacked directions of all agents, for use as the `mix` of a method."""
     matrix = mixing(graph, epsilon, interactions)
 
     def mix(directions: Tree, cohort: Any) -> Tree:
-        if (there := jax.tree.leaves(directions)[0].shape[0]) != graph.agents:
-            raise ValueError(f"{there} clients train and {graph.agents} talk; with a graph, give selection=everyone()")
+        if (clients := jax.tree.leaves(directions)[0].shape[0]) != graph.agents:
+            raise ValueError(
+                f"{clients} clients train and {graph.agents} talk; with a graph, give selection=everyone()"
+            )
         return jax.tree.map(lambda x: jnp.tensordot(jnp.asarray(matrix, x.dtype), x, axes=1), directions)
 
     return mix
@@ -162,7 +164,7 @@ def consensus(graph: Graph, epsilon: float, interactions: int) -> Callable[[Tree
 
 @checked
 def contraction(graph: Graph, epsilon: float) -> float:
-    """The factor by which one interaction shrinks deviations from the mean at least: max_{i >= 2} |1 - epsilon mu_i|.
+    """The factor by which one interaction at least shrinks deviations from the mean: max_{i >= 2} |1 - epsilon mu_i|.
 
     Unlike the paper, whose Eq. (62) has 1 - epsilon mu_2: that is the largest only if epsilon (mu_2 + mu_m) <= 2, which
     epsilon < 1/Delta does not give. Three agents each linked to three others have mu_2 = 3 and mu_6 = 6: at epsilon =
@@ -189,8 +191,8 @@ def _parts(agents: int, links: Iterable[Link]) -> list[list[int]]:
     return [[i for i in range(agents) if part[i] == p] for p in sorted(set(part), key=part.index)]
 
 
-# Table IV's two graphs of 7 agents. The paper gives mu_2 and, by its W_1 column, the number of links; which links they
-# were it does not say. These have both, but are not the only ones.
+# Table IV's two graphs of 7 agents. The paper gives mu_2 and, in its W_1 column, the number of links, but not the links.
+# These graphs match both numbers, but are not the only ones that do.
 THIRTEEN_LINKS = edges(  # mu_2 = 1.4384
     [(0, 2), (0, 4), (0, 5), (1, 2), (1, 3), (1, 4), (1, 6), (2, 3), (2, 4), (2, 5), (2, 6), (3, 6), (4, 5)], 7
 )

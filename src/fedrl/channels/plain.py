@@ -1,4 +1,4 @@
-"""The channel that does nothing: what a client finished is what the server combines."""
+"""The channel that does nothing: the server combines uploads as clients computed them."""
 
 from fedrl.types import Channel
 

@@ -1,1 +1,1 @@
-"""The heart of the house: one client's steps, one round, the shapes of an exchange. Read `round.py`, then `client.py`."""
+"""The core: one client's steps, one round, the shapes of an exchange. Read `round.py`, then `client.py`."""

@@ -74,11 +74,11 @@ def admit(
     before = in_a_row[cohort.ids]
     consecutive = jnp.where(cohort.present, jnp.where(fine, jnp.zeros_like(before), before + 1), before)
     not_asked = jnp.where(chosen.present, jnp.int32(FaultCode.NOT_ASKED), jnp.int32(0))
-    counting = _restrict(cohort, cohort.present & fine)
+    admitted = _restrict(cohort, cohort.present & fine)
     return Admission(
-        uploads=jax.tree.map(lambda x: jnp.where(_column(counting.present, x), x, jnp.zeros_like(x)), uploads),
-        cohort=counting,
-        env_steps=jnp.where(counting.present, env_steps, jnp.zeros_like(env_steps)),
+        uploads=jax.tree.map(lambda x: jnp.where(_column(admitted.present, x), x, jnp.zeros_like(x)), uploads),
+        cohort=admitted,
+        env_steps=jnp.where(admitted.present, env_steps, jnp.zeros_like(env_steps)),
         fault_codes=jnp.where(cohort.present, codes, not_asked),
         in_a_row=in_a_row.at[cohort.ids].set(consecutive),
     )

@@ -72,7 +72,7 @@ def learn(update: LocalUpdate, local: Tree, trajectory: Tree, client: Client, ke
 
 
 def finish(exchange: Exchange, local: Tree, client: Client, cohort: Cohort, slot: Any, key: Key) -> WorkResult:
-    """After the last local step: the upload as the channel encodes it, what the client keeps, what it reports."""
+    """After the last local step: the upload as the channel encodes it, the client's memory and its metrics."""
     upload, memory, env_steps = barrier(exchange.local.finish(local, client))
     encoded = barrier(exchange.channel.encode(upload, cohort, slot, keys.of(key, "wire")))
     return WorkResult(encoded, memory, env_steps, exchange.local.metrics(local, client))
@@ -94,7 +94,7 @@ def all_steps(update: LocalUpdate, received: Tree, client: Client, own_key: Key)
 def _trip_count(update: LocalUpdate, client: Client) -> int | Array:
     """How often the loop runs. A single step is a number the compiler cannot know (ids are not negative).
 
-    It would otherwise dissolve the loop and fuse its body with what stands around it, which differs between engines.
+    Otherwise it would unroll the loop and fuse its body with the surrounding code, which differs between engines.
     """
     return 1 + jnp.minimum(client.id, 0) if update.local_steps == 1 else update.local_steps
 

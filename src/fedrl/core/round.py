@@ -34,7 +34,7 @@ class State(NamedTuple):
 
 
 class WorkRequest(NamedTuple):
-    """What an executor needs to do one seed's part in an exchange. Only clients that are present work."""
+    """The input of an executor for one seed's part in an exchange. Only clients that are present work."""
 
     seed: Key  # the key of the seed; environments are drawn from it
     server: Server
@@ -81,7 +81,7 @@ def accept_all(metrics: list[Metrics]) -> None:
 
 
 class Player(NamedTuple):
-    """What an engine plays rounds with."""
+    """The functions with which an engine plays rounds."""
 
     halves: dict[str, ServerHalf]  # by exchange
     execute: Executor
@@ -114,11 +114,11 @@ def _play_exchange(
     results = player.execute(exchange, requests)
     after, metrics = [], []
     for state, chosen, request, result in zip(states, cohorts, requests, results, strict=True):
-        server, clients, reported = half.receive(
+        server, clients, exchange_metrics = half.receive(
             state.server, state.clients, chosen, request.cohort, result, request.key
         )
         after.append(State(state.key, server, clients))
-        metrics.append(reported)
+        metrics.append(exchange_metrics)
     player.inspect(metrics)
     return after, metrics
 
@@ -160,8 +160,8 @@ def receive(
     key: Key,
 ) -> tuple[Server, Clients, Metrics]:
     """From the clients' results to the next server and clients."""
-    none = jnp.zeros_like(next(iter(clients.faults.values())))
-    admission = admit(faults, exchange.local, chosen, cohort, result, clients.faults.get(exchange.name, none))
+    no_faults = jnp.zeros_like(next(iter(clients.faults.values())))
+    admission = admit(faults, exchange.local, chosen, cohort, result, clients.faults.get(exchange.name, no_faults))
     server, metrics = update_server(exchange, server, admission.uploads, admission.cohort, key)
     counts = {name: admission.in_a_row if name == exchange.name else n for name, n in clients.faults.items()}
     after = clients.keeping(admission.cohort, result.work.memory)
@@ -203,8 +203,8 @@ def weighted_means(metrics: Metrics, cohort: Cohort) -> Metrics:
         reported = cohort.present & jnp.isfinite(values)
         weight = jnp.where(reported, cohort.weight, jnp.zeros_like(cohort.weight)).astype(values.dtype)
         total = jnp.sum(weight)
-        summed = jnp.sum(jnp.where(reported, weight * values, jnp.zeros_like(values)))
-        return jnp.where(total > 0, summed / jnp.where(total > 0, total, jnp.ones_like(total)), jnp.nan)
+        weighted_sum = jnp.sum(jnp.where(reported, weight * values, jnp.zeros_like(values)))
+        return jnp.where(total > 0, weighted_sum / jnp.where(total > 0, total, jnp.ones_like(total)), jnp.nan)
 
     means = jax.lax.cond(  # a branch for the same reason as in `_combine`
         jnp.any(cohort.present),

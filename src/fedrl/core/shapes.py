@@ -1,4 +1,4 @@
-"""The shapes of what travels in an exchange, without rolling out: local steps keep the shapes they start with."""
+"""The shapes of messages and results of an exchange, found without rolling out: local steps do not change shapes."""
 
 from collections.abc import Sequence
 from functools import partial

@@ -25,7 +25,7 @@ class Absence(NamedTuple):
     code: FaultCode
 
     def describe(self, round: int, explain: Explain) -> str:
-        """FaultCode it did not count, with the first line of what the engine says about it."""
+        """Why it did not count, with the first line of the engine's report about it."""
         by_engine = self.code >= FaultCode.RAISED
         lines = explain(self.exchange, round, self.seed, self.client).strip().splitlines() if by_engine else []
         return f"{DESCRIPTIONS[self.code]} ({lines[0]})" if lines else DESCRIPTIONS[self.code]
@@ -52,31 +52,31 @@ def check_quorum(faults: Faults, round: int, metrics: Metrics, first_seed: int, 
         of_exchange = [one for one in all_absences if one.exchange == exchange]
         for seed in sorted({one.seed for one in of_exchange}):
             of_seed = [one for one in of_exchange if one.seed == seed]
-            counted = int(np.asarray(metrics[f"{exchange}/answered"])[seed])
-            asked = counted + len(of_seed)
-            nobody_asked = all(one.code == FaultCode.NOT_ASKED for one in of_seed) and not counted
+            num_counted = int(np.asarray(metrics[f"{exchange}/answered"])[seed])
+            num_asked = num_counted + len(of_seed)
+            nobody_asked = all(one.code == FaultCode.NOT_ASKED for one in of_seed) and not num_counted
             if nobody_asked and np.asarray(metrics[exchange + ASKABLE])[seed] > 0:
                 continue
-            if counted < faults.required(asked):
+            if num_counted < faults.required(num_asked):
                 where = f"round {round}, exchange {exchange!r}, seed {first_seed + seed}"
                 # a fault of this round, if there is one
                 first = min(of_seed, key=lambda one: one.code == FaultCode.NOT_ASKED)
                 text = f"{where}: client {first.client}: {first.describe(round, explain)}"
-                raise _error(faults, text, first.code, counted, asked)
+                raise _error(faults, text, first.code, num_counted, num_asked)
 
 
-def _error(faults: Faults, fault: str, code: FaultCode, counted: int, asked: int) -> EnvironmentFailed:
+def _error(faults: Faults, fault: str, code: FaultCode, num_counted: int, num_asked: int) -> EnvironmentFailed:
     diverged = code in (FaultCode.NOT_FINITE, FaultCode.MEMORY)
     if not faults.leaves_out:
         fix = "take smaller steps or clip the gradient" if diverged else "fix this client"
         text = f"{fault}; {fix}, or go on without such clients: faults=leave_out()"
         return TrainingDiverged(text) if diverged else EnvironmentFailed(text)
-    text = f"{fault}; {counted} of {asked} clients are left, the quorum is {faults.required(asked)}"
-    if counted == 0 and diverged:
+    text = f"{fault}; {num_counted} of {num_asked} clients are left, the quorum is {faults.required(num_asked)}"
+    if num_counted == 0 and diverged:
         return TrainingDiverged(f"{text}; take smaller steps or clip the gradient")
-    again = (
+    advice = (
         f"ask them again with in_a_row={faults.in_a_row + 1} or more"
         if code == FaultCode.NOT_ASKED
         else "fix these clients"
     )
-    return EnvironmentFailed(f"{text}; the rounds before are kept: {again} or lower the quorum, then resume")
+    return EnvironmentFailed(f"{text}; the rounds before are kept: {advice} or lower the quorum, then resume")

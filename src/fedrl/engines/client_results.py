@@ -86,9 +86,9 @@ def client_error(error: Exception, client: int, exchange: str) -> ClientFault:
 
 def _check_shapes(exchange: str, client: int, result: WorkResult, expected: WorkResult) -> WorkResult | ClientFault:
     """`result` if its arrays have the expected shapes and dtypes."""
-    structure, other = str(jax.tree.structure(result)), str(jax.tree.structure(expected))
-    if structure != other:
-        return _shape_fault(exchange, client, structure, other)
+    structure, expected_structure = str(jax.tree.structure(result)), str(jax.tree.structure(expected))
+    if structure != expected_structure:
+        return _shape_fault(exchange, client, structure, expected_structure)
     for leaf, like in zip(jax.tree.leaves(result), jax.tree.leaves(expected), strict=True):
         if np.shape(leaf) != like.shape or leaf.dtype != like.dtype:
             return _shape_fault(

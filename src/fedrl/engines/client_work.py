@@ -43,8 +43,8 @@ def client_work(exchange: Exchange, compile: Compile = jax.jit) -> ClientWork:
     def work(server: Server, client: Client, cohort: Cohort, slot: Any, key: Key) -> WorkResult:
         local, own_key, steps = begin(server, client, key)
         for y in range(min(int(steps), update.local_steps)):
-            at = key_of(own_key, y)
-            local = step(local, update.own_sample(local, client, at), client, at)
+            key_of_step = key_of(own_key, y)
+            local = step(local, update.own_sample(local, client, key_of_step), client, key_of_step)
         return cast(WorkResult, conclude(local, client, cohort, slot, key))
 
     return work

@@ -1,4 +1,4 @@
-"""What `one_at_a_time`, `processes`, `ray` and `flower` share: everything in a run except where clients do their work.
+"""The code that `one_at_a_time`, `processes`, `ray` and `flower` share: everything in a run except the clients' work.
 
 All seeds of a run play an exchange together, so that workers without work in one seed find some in another.
 """
@@ -106,17 +106,17 @@ class _Run:
         return stacked(states), stacked(metrics)
 
     def advance(self, state: State, first: int, rounds: int) -> tuple[State, Metrics]:
-        states, rows, evaluated, self.last_evaluation = unstacked(state), [], None, None
+        states, rows, evaluation_metrics, self.last_evaluation = unstacked(state), [], None, None
         self.fault_log.clear()  # reasons of earlier rounds are in the log
         self.fault_log.first_seed = keys.seed_of(states[0].key)  # a run that is resumed has no `init`
         for number in range(first, first + rounds):
             self.fault_log.round = number + 1
             states, metrics = play(self.algorithm.exchanges, self.player, states, "round", number)
-            evaluated = self._evaluate(states) if (number + 1) % self.eval_every == 0 else None
-            rest = evaluated or self._placeholders(states)
+            evaluation_metrics = self._evaluate(states) if (number + 1) % self.eval_every == 0 else None
+            rest = evaluation_metrics or self._placeholders(states)
             rows.append([one | other for one, other in zip(metrics, rest, strict=True)])
         state = stacked(states)
-        self.last_evaluation = (state, stacked(evaluated)) if evaluated else None
+        self.last_evaluation = (state, stacked(evaluation_metrics)) if evaluation_metrics else None
         return state, stacked([stacked(list(of_seed)) for of_seed in zip(*rows, strict=True)])
 
     def _evaluate(self, states: list[State]) -> list[Metrics]:

@@ -1,4 +1,4 @@
-"""What every engine offers: start a run, play some of its rounds, evaluate it. Every leaf has a leading seed axis."""
+"""The interface of all engines: start a run, play some of its rounds, evaluate it. Every leaf has a leading seed axis."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -48,7 +48,7 @@ class Play(NamedTuple):
     most: int  # rounds per call of `advance`
     close: Callable[[], None] = do_nothing  # called at the end of the run: release simulators and the like
     kind: str = "exact"  # the same bytes as all exact engines; "vmap" is compared by tolerance
-    explain: Explain = no_explanation  # what a client's fault was
+    explain: Explain = no_explanation  # describes a client's fault
 
 
 class Engine(Protocol):

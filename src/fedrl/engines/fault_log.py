@@ -1,4 +1,4 @@
-"""What engines say about clients' faults, by exchange, round, seed and client; the log of a run quotes it."""
+"""The engines' reports about clients' faults, by exchange, round, seed and client; the log of a run quotes them."""
 
 from collections.abc import Callable
 

@@ -98,7 +98,7 @@ def _compile(program: "_Program", shared: Tree, in_parts: InParts, each: Each) -
 
 
 class _Program:
-    """One seed of a run, as functions that can be compiled. `shared` is what all seeds have in common."""
+    """One seed of a run, as functions that can be compiled. `shared` holds the arrays that all seeds share."""
 
     def __init__(
         self,
@@ -153,8 +153,8 @@ class _Program:
         (state,), (metrics,) = play(self.algorithm.exchanges, player, [state], "round", number)
         not_evaluated = placeholders(shapes.of_metrics((self.evaluation,), player.halves, state))
         due = (number + 1) % self.eval_every == 0
-        evaluated = jax.lax.cond(due, lambda s: self.evaluate(player, s), lambda s: not_evaluated, state)
-        return state, metrics | evaluated
+        evaluation_metrics = jax.lax.cond(due, lambda s: self.evaluate(player, s), lambda s: not_evaluated, state)
+        return state, metrics | evaluation_metrics
 
 
 def _loops(each: Each) -> CohortLoops:
@@ -200,8 +200,8 @@ def _in_parts(seeds_at_once: int) -> InParts:
                 return program(shared, stack, *rest)
             rows = [np.minimum(np.arange(i, i + size), count - 1) for i in range(0, count, size)]
             with ThreadPoolExecutor(CORES) as threads:
-                done = list(threads.map(lambda part: run_to_end(shared, _take(stack, part), *rest), rows))
-            return _first_rows(done, count)
+                results = list(threads.map(lambda part: run_to_end(shared, _take(stack, part), *rest), rows))
+            return _first_rows(results, count)
 
         return run
 

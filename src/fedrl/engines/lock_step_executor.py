@@ -64,8 +64,10 @@ class _Simulators:
 
     def on_host(self, function: OfClient) -> OnHost:
         def each(common: Any, stack: Tree, valid: Array) -> tuple[Tree, Array]:
-            works = np.asarray(valid)
-            rows = [self._one(function, common, row, i) if works[i] else None for i, row in enumerate(unstacked(stack))]
+            is_valid = np.asarray(valid)
+            rows = [
+                self._one(function, common, row, i) if is_valid[i] else None for i, row in enumerate(unstacked(stack))
+            ]
             first = next((row for row in rows if row is not None), None)
             if first is None and self.zeros is None:
                 errors = (fault.error for fault in self.failed.values())

@@ -38,7 +38,7 @@ def ray(address: str | None = None, workers: int | None = None) -> Engine:
     """
     if workers is not None and workers < 1:
         raise ValueError(f"ray needs at least one worker, got {workers}")
-    _imported()
+    _import_ray()
     cache.enable()
     return engine_of(lambda *of_run: worker_pool(_pool(address, workers), *of_run))
 
@@ -47,8 +47,8 @@ def stop() -> None:
     """End all actors, and the Ray that was started here; the next run starts new ones."""
     while _pools:
         _pools.popitem()[1].stop()
-    while _started:
-        _started.pop()()
+    while _shutdowns:
+        _shutdowns.pop()()
 
 
 class Actor(Worker):
@@ -60,7 +60,7 @@ class Actor(Worker):
 
     def place(self) -> tuple[str, int]:
         """Its node and process."""
-        return _imported().get_runtime_context().get_node_id(), os.getpid()
+        return _import_ray().get_runtime_context().get_node_id(), os.getpid()
 
     def late(self, deadline: float) -> bool:
         """Called while it works, in a thread of its own."""
@@ -71,7 +71,7 @@ class Actors:
     """A `WorkerPool` of Ray actors."""
 
     def __init__(self, count: int, cores: int):
-        self.ray = _imported()
+        self.ray = _import_ray()
         self.count, self.lock = count, threading.Lock()
         self.settings = settings(max(1, cores // count))
         errors = self.ray.exceptions
@@ -93,11 +93,11 @@ class Actors:
         return kind.options(num_cpus=cores, scheduling_strategy="SPREAD").remote(self.settings)
 
     def _await_room(self) -> None:
-        placed, missing = self.ray.wait(self.arrivals, num_returns=self.count, timeout=PLACED)
+        ready, missing = self.ray.wait(self.arrivals, num_returns=self.count, timeout=PLACED)
         if missing:
             self.stop()
             raise RuntimeError(
-                f"the Ray cluster had room for {len(placed)} of {self.count} workers within {PLACED:.0f} s; ask for fewer, "
+                f"the Ray cluster had room for {len(ready)} of {self.count} workers within {PLACED:.0f} s; ask for fewer, "
                 "or see with `ray status` what holds the cores"
             )
 
@@ -106,11 +106,13 @@ class Actors:
         if batch.run not in self.knows[worker]:
             actor.learn.remote(batch.run, batch.code)
             self.knows[worker].add(batch.run)
-        result = actor.result.remote(batch.run, batch.exchange, batch.structure, self._stored(batch.common), batch.rows)
+        result = actor.result.remote(
+            batch.run, batch.exchange, batch.structure, self._put_once(batch.common), batch.rows
+        )
         self.busy[result] = worker
 
-    def _stored(self, common: bytes) -> Any:
-        """What all workers are sent is copied to each machine once, however many workers it has."""
+    def _put_once(self, common: bytes) -> Any:
+        """Copy data that all workers receive to each machine once, however many workers it has."""
         if len(common) < LARGE:
             return common
         if self.common[0] is not common:
@@ -119,9 +121,9 @@ class Actors:
 
     def wait(self, deadline: float | None) -> list[tuple[int, bytes | np.ndarray | FaultCode]]:
         while True:
-            done, _ = self.ray.wait(list(self.busy), num_returns=1, timeout=deadline and min(LOOK, deadline))
-            if done:
-                return [self._take_result(done[0])]
+            ready, _ = self.ray.wait(list(self.busy), num_returns=1, timeout=deadline and min(LOOK, deadline))
+            if ready:
+                return [self._take_result(ready[0])]
             if late := [result for result, worker in self.busy.items() if deadline and self._late(worker, deadline)]:
                 return [self._give_up(result) for result in late]
 
@@ -140,7 +142,7 @@ class Actors:
         return worker, FaultCode.LATE
 
     def _late(self, worker: int, deadline: float) -> bool:
-        """As it says itself; one that does not answer is late, unless it has not started yet."""
+        """Ask the actor; one that does not answer is late, unless it has not started yet."""
         now = time.monotonic()
         if now < self.check_at[worker]:
             return False
@@ -164,8 +166,8 @@ class Actors:
         """Ray asks an actor to end, which a stopped process does not notice; this kills the process."""
         if self.ray.wait([self.arrivals[worker]], timeout=0)[0]:
             node, process = self.ray.get(self.arrivals[worker])
-            there = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
-            self.ray.remote(num_cpus=0, scheduling_strategy=there, max_retries=0)(_kill).remote(process)
+            same_node = self.ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(node, soft=False)
+            self.ray.remote(num_cpus=0, scheduling_strategy=same_node, max_retries=0)(_kill).remote(process)
 
     def abandon(self) -> None:
         for worker in self.busy.values():
@@ -174,10 +176,10 @@ class Actors:
 
     def forget(self, run: int) -> None:
         self.common = b"", None
-        for actor, known in zip(self.actors, self.knows, strict=True):
-            if run in known:
+        for actor, runs in zip(self.actors, self.knows, strict=True):
+            if run in runs:
                 actor.forget.remote(run)
-                known.discard(run)
+                runs.discard(run)
 
     def stop(self) -> None:
         for actor in self.actors:
@@ -190,11 +192,11 @@ def _kill(process: int) -> None:
 
 
 _pools: dict[tuple[str | None, int | None], Actors] = {}
-_started: list[Callable[[], None]] = []  # how to end what was started here
+_shutdowns: list[Callable[[], None]] = []  # one function per Ray that was started here
 
 
 def _pool(address: str | None, workers: int | None) -> Actors:
-    ray = _imported()
+    ray = _import_ray()
     if not ray.is_initialized():
         _pools.clear()  # it was shut down elsewhere
     if (address, workers) not in _pools:
@@ -204,7 +206,7 @@ def _pool(address: str | None, workers: int | None) -> Actors:
     return _pools[address, workers]
 
 
-def _imported() -> ModuleType:
+def _import_ray() -> ModuleType:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # before the import: Ray reads it there
     try:
         import ray
@@ -217,13 +219,13 @@ def _connect(ray: ModuleType, address: str | None, workers: int | None) -> None:
     """Join the cluster, or start a Ray here that is closed to others, unless this process already has one."""
     if ray.is_initialized():
         return
-    alone = {"address": "local", "num_cpus": workers, "_node_ip_address": "127.0.0.1", "include_dashboard": False}
+    local_ray = {"address": "local", "num_cpus": workers, "_node_ip_address": "127.0.0.1", "include_dashboard": False}
     with warnings.catch_warnings(), nullcontext() if address else loopback(ray):
         # Ray forks only to start programs of its own, which JAX cannot know
         warnings.filterwarnings("ignore", message="os.fork\\(\\) was called", category=RuntimeWarning)
         prepare_token(ray, joining=address is not None)
         try:
-            ray.init(log_to_driver=False, logging_level="ERROR", **({"address": address} if address else alone))
+            ray.init(log_to_driver=False, logging_level="ERROR", **({"address": address} if address else local_ray))
         except (ConnectionError, ray.exceptions.AuthenticationError) as error:
             raise ConnectionError(f"{str(error).splitlines()[0]}; if it needs a token, {NEXT_MOVE}") from error
-    _started.append(ray.shutdown)
+    _shutdowns.append(ray.shutdown)

@@ -67,9 +67,9 @@ def open_shared() -> SharedCache | None:
 
 def _remove_abandoned(common: Path) -> None:
     """Remove the folders of workers of this machine that have ended."""
-    mine = f"{PRIVATE}{socket.gethostname()}-"
-    for place in common.glob(f"{mine}*"):
-        if not _alive(int(place.name.removeprefix(mine))):
+    prefix = f"{PRIVATE}{socket.gethostname()}-"
+    for place in common.glob(f"{prefix}*"):
+        if not _alive(int(place.name.removeprefix(prefix))):
             shutil.rmtree(place, ignore_errors=True)
 
 

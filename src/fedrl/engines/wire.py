@@ -12,7 +12,7 @@ ALIGNMENT = 64
 
 def pack(leaves: list[Any], note: Any = None) -> bytes:
     """`leaves` may be NumPy or JAX arrays, random keys among them; `note` is anything JSON can hold."""
-    arrays = [_plain(leaf) for leaf in leaves]
+    arrays = [_to_numpy(leaf) for leaf in leaves]
     kinds = [[x.dtype.name, x.shape, _kind(leaf)] for x, leaf in zip(arrays, leaves, strict=True)]
     header = json.dumps([note, kinds]).encode()
     header += b" " * (-(8 + len(header)) % ALIGNMENT)
@@ -26,17 +26,17 @@ def unpack(data: bytes | np.ndarray) -> tuple[list[Any], Any]:
     """The leaves and the note. Plain arrays are NumPy views of `data`; keys and weakly typed numbers are JAX's again."""
     size = int.from_bytes(bytes(data[:8]), "little")
     note, kinds = json.loads(bytes(data[8 : 8 + size]))
-    leaves, at = [], 8 + size
+    leaves, offset = [], 8 + size
     for name, shape, kind in kinds:
         dtype = jnp.dtype(name)
         count = int(np.prod(shape, dtype=np.int64))
-        leaves.append(_restored(np.frombuffer(data, dtype, count, at).reshape(shape), kind))
-        at += count * dtype.itemsize
-        at += -(count * dtype.itemsize) % ALIGNMENT
+        leaves.append(_restore(np.frombuffer(data, dtype, count, offset).reshape(shape), kind))
+        offset += count * dtype.itemsize
+        offset += -(count * dtype.itemsize) % ALIGNMENT
     return leaves, note
 
 
-def _plain(leaf: Any) -> np.ndarray:
+def _to_numpy(leaf: Any) -> np.ndarray:
     return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf, order="C")
 
 
@@ -51,7 +51,7 @@ def _kind(leaf: Any) -> str:
     return "weak" if isinstance(leaf, jax.Array) and leaf.weak_type else ""
 
 
-def _restored(array: np.ndarray, kind: str) -> Any:
+def _restore(array: np.ndarray, kind: str) -> Any:
     if kind == "weak":
         return jnp.full(array.shape, array.dtype.type(0).item()).at[...].set(array)
     return jax.random.wrap_key_data(jnp.array(array), impl=kind) if kind else array

@@ -37,14 +37,14 @@ def batch_packer(
 ) -> Callable[[list[WorkItem]], WorkBatch]:
     """A function that packs work items of one seed; what all of them share is packed once."""
     common = request.server, request.cohort, request.key
-    packed = wire.pack([wire.on_host(x) for x in jax.tree.leaves(common)])
+    common_bytes = wire.pack([wire.on_host(x) for x in jax.tree.leaves(common)])
     columns = [wire.on_host(x) for x in jax.tree.leaves(request.clients)]
     structure = _structures(jax.tree.structure(common), jax.tree.structure(request.clients))
 
     def pack(items: list[WorkItem]) -> WorkBatch:
         slots = [item.slot for item in items]
         return WorkBatch(
-            run, code, exchange.name, structure, packed, wire.pack([x[np.array(slots)] for x in columns], slots)
+            run, code, exchange.name, structure, common_bytes, wire.pack([x[np.array(slots)] for x in columns], slots)
         )
 
     return pack
@@ -53,8 +53,10 @@ def batch_packer(
 def client_code(exchanges: tuple[Exchange, ...]) -> bytes:
     """The clients' side of the exchanges, pickled; the server's side is not sent."""
     try:
-        sent = tuple(e._replace(choose=_server_only, combine=_server_only, receive=_server_only) for e in exchanges)
-        return cast(bytes, cloudpickle.dumps(sent))
+        client_side = tuple(
+            e._replace(choose=_server_only, combine=_server_only, receive=_server_only) for e in exchanges
+        )
+        return cast(bytes, cloudpickle.dumps(client_side))
     except Exception as error:
         raise TypeError(
             f"the algorithm cannot be sent to workers: {type(error).__name__}: {error}; open files, locks, connections "

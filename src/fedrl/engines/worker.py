@@ -45,7 +45,7 @@ NUMERIC_SETTINGS = (  # of JAX: they decide numbers, or whether a program is val
 
 
 def settings(threads: int) -> dict[str, Any]:
-    """What a worker must have in common with this process; its simulators may use so many threads."""
+    """Settings that a worker shares with this process; its simulators may use `threads` threads."""
     return {
         "path": search_path(),
         "jax": {name: jax.config.values[name] for name in NUMERIC_SETTINGS},
@@ -108,17 +108,17 @@ class Worker:
             server, cohort, key = jax.device_put(_unflatten(of_common, wire.unpack(common)[0]))
             clients = [_unflatten(of_row, [column[at] for column in columns]) for at in range(len(slots))]
         except Exception as error:
-            return wire.pack([], {"error": f"exchange {exchange!r}: {_described(error)}"})
+            return wire.pack([], {"error": f"exchange {exchange!r}: {_describe(error)}"})
         leaves, seconds, faults = [], [], {}
         for at, client in enumerate(clients):
             self.timer.start(paused=False)
-            began = time.perf_counter()
+            started_at = time.perf_counter()
             try:
                 result = jax.block_until_ready(programs[exchange](server, client, cohort, np.int32(slots[at]), key))
                 leaves += jax.tree.leaves(result)
             except Exception as error:
                 faults[at] = _report(error, int(columns[0][at]), exchange)
-            seconds.append(time.perf_counter() - began if (run, exchange) in self.warm else None)
+            seconds.append(time.perf_counter() - started_at if (run, exchange) in self.warm else None)
             self.warm.add((run, exchange))
         if self.cache:
             self.cache.publish()
@@ -134,10 +134,10 @@ class Worker:
 def _report(error: Exception, client: int, exchange: str) -> dict[str, Any]:
     if isinstance(error, EnvironmentFailed):
         return {"error": str(error), "kind": type(error).__name__}
-    return {"error": f"client {client}, exchange {exchange!r}: {_described(error)}"}
+    return {"error": f"client {client}, exchange {exchange!r}: {_describe(error)}"}
 
 
-def _described(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {error}\nIn the worker:\n{''.join(traceback.format_exception(error))}"
 
 

@@ -71,7 +71,7 @@ class _PooledRun:
     def __init__(self, pool: WorkerPool, exchanges: tuple[Exchange, ...], faults: Faults):
         self.pool, self.faults = pool, faults
         self.run, self.code = next(_runs), client_code(exchanges)
-        self.seconds: dict[tuple[str, int], float] = {}  # (exchange, client) -> what its work took last time
+        self.seconds: dict[tuple[str, int], float] = {}  # (exchange, client) -> the duration of its last work
         self.places: dict[str, tuple[list[WorkItem], list[list[int]]]] = {}  # exchange -> its last schedule
         self.warned = False
 
@@ -83,12 +83,12 @@ class _PooledRun:
             for slot in present_slots(request)
         ]
         packers = [batch_packer(self.run, self.code, exchange, request) for request in requests]
-        queues = [[items[i] for i in mine] for mine in self._schedule(exchange.name, items)]
+        queues = [[items[i] for i in indices] for indices in self._schedule(exchange.name, items)]
         with self.pool.lock:
-            done = _do_all(self.pool, packers, queues, exchange.name, self.faults, self._warn)
+            item_results = _do_all(self.pool, packers, queues, exchange.name, self.faults, self._warn)
         structure = jax.tree.structure(expected)
         results: list[ClientResults] = [{} for _ in requests]
-        for item, (result, seconds) in done.items():
+        for item, (result, seconds) in item_results.items():
             if seconds is not None:
                 self.seconds[exchange.name, item.client] = seconds
             results[item.seed][item.slot] = result if isinstance(result, ClientFault) else _tree(structure, result)
@@ -130,16 +130,16 @@ def _do_all(
 
     The items of a worker that died are sent one by one, to find the client at fault; with a deadline, all items are.
     """
-    done: dict[WorkItem, ItemResult] = {}
+    results: dict[WorkItem, ItemResult] = {}
     deaths: Counter[WorkItem] = Counter()
     working: dict[int, list[WorkItem]] = {}
     one_by_one = faults.deadline is not None
-    queues = [deque([[item] for item in sorted(mine)] if one_by_one else _by_seed(mine)) for mine in places]
-    again: deque[list[WorkItem]] = deque()
+    queues = [deque([[item] for item in sorted(place)] if one_by_one else _by_seed(place)) for place in places]
+    retries: deque[list[WorkItem]] = deque()
 
     def submit_all() -> None:
-        for worker, mine in enumerate(queues):
-            if worker not in working and (queue := mine or again or max(queues, key=len)):
+        for worker, own_queue in enumerate(queues):
+            if worker not in working and (queue := own_queue or retries or max(queues, key=len)):
                 items = working[worker] = queue.popleft()
                 pool.submit(worker, packers[items[0].seed](items))
 
@@ -149,23 +149,23 @@ def _do_all(
             for worker, result in pool.wait(faults.deadline):
                 items = working.pop(worker)
                 if result is FaultCode.LATE:
-                    done |= {item: (_late(item, exchange, faults.deadline), None) for item in items}
+                    results |= {item: (_late(item, exchange, faults.deadline), None) for item in items}
                 elif result is FaultCode.DIED:
                     deaths.update(items)
                     fatal = [item for item in items if deaths[item] >= MOST_DEATHS]
-                    done |= {item: (_died(item), None) for item in fatal}
-                    again += [[item] for item in items if item not in fatal]
+                    results |= {item: (_died(item), None) for item in fatal}
+                    retries += [[item] for item in items if item not in fatal]
                 else:
-                    done |= _unpack(items, result, warn)
+                    results |= _unpack(items, result, warn)
             submit_all()
     except BaseException:
         pool.abandon()
         raise
-    return done
+    return results
 
 
-def _unpack(items: list[WorkItem], packed: Any, warn: Callable[[str], None]) -> dict[WorkItem, ItemResult]:
-    leaves, note = wire.unpack(packed)
+def _unpack(items: list[WorkItem], message: Any, warn: Callable[[str], None]) -> dict[WorkItem, ItemResult]:
+    leaves, note = wire.unpack(message)
     if "error" in note:
         raise RuntimeError(note["error"])
     for text in note["warnings"]:
@@ -203,4 +203,4 @@ def _died(item: WorkItem) -> ClientFault:
 
 
 def _by_seed(items: list[WorkItem]) -> list[list[WorkItem]]:
-    return [list(mine) for _, mine in itertools.groupby(sorted(items), lambda item: item.seed)]
+    return [list(group) for _, group in itertools.groupby(sorted(items), lambda item: item.seed)]

@@ -1,4 +1,4 @@
-"""Where clients live. An environment is one for all clients; what differs between them are its parameters.
+"""Environments. All clients share one environment and differ in its parameters.
 
     Federation(environments.cart_pole(), environments.cart_pole_params(...))
 

@@ -1,4 +1,4 @@
-"""Checks that an environment returns what its spaces and Gymnasium's interface promise; a fault is named in a sentence."""
+"""Checks that an environment's results match its spaces and Gymnasium's interface; errors are one sentence."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from fedrl.environments.errors import EnvironmentFailed, check_finite
 from fedrl.environments.spaces import Description, bounds
 
-HUGE = 1e9  # larger rewards are most likely a mistake; no critic learns from them unscaled
+HUGE = 1e9  # larger rewards are probably a mistake; no critic learns from them unscaled
 NEXT_MOVE = "fix the environment or exclude this client"
 
 LARGEST = int(np.finfo(np.float64).max)  # a larger whole number does not fit a float
@@ -23,8 +23,8 @@ def observation_fault(description: Description) -> Fault:
     """A check for one space: whole numbers in range, arrays of the right shape, dicts with the right entries.
 
     Real environments exceed the bounds of a Box slightly, for instance when an episode ends. An entry may therefore lie
-    outside by as much as its bounds are apart: 1.7 passes as an entry of Box(0, 1), 255 does not. An entry that lacks a
-    bound may lie anywhere. Whether numbers are finite is for `check_finite` to check.
+    outside by as much as its bounds are apart: 1.7 passes as an entry of Box(0, 1), 255 does not. An entry without
+    a bound may lie anywhere. `check_finite` checks that numbers are finite.
     """
     kind = description["type"]
     if kind == "dict":
@@ -60,7 +60,7 @@ def reward_number(client_id: int, copy: int, value: Any) -> float:
     if isinstance(number, float | int) and not (isinstance(number, int) and abs(number) > LARGEST):
         return float(number)
     raise EnvironmentFailed(
-        f"client {client_id}, copy {copy}: reward is {_shown(value)}, expected one number; "
+        f"client {client_id}, copy {copy}: reward is {_show(value)}, expected one number; "
         "let step return float(...), or exclude this client"
     )
 
@@ -70,7 +70,7 @@ def flag(client_id: int, copy: int, name: str, value: Any) -> bool:
     if isinstance(value, FLAGS) or (getattr(value, "shape", None) == () and value.dtype == bool):
         return bool(value)
     raise EnvironmentFailed(
-        f"client {client_id}, copy {copy}: {name} is {_shown(value)}, expected True or False; "
+        f"client {client_id}, copy {copy}: {name} is {_show(value)}, expected True or False; "
         f"let step return bool({name}), or exclude this client"
     )
 
@@ -79,8 +79,10 @@ def check_result(client_id: int, call: str, result: Any, expected: tuple[str, ..
     """`result` if it is a tuple with one value for each of the names `expected`."""
     if isinstance(result, tuple) and len(result) == len(expected):
         return result
-    got = f"{len(result)} values" if isinstance(result, tuple) else _shown(result)
-    raise EnvironmentFailed(f"client {client_id}: {call} returned {got}, expected ({', '.join(expected)}); {NEXT_MOVE}")
+    actual = f"{len(result)} values" if isinstance(result, tuple) else _show(result)
+    raise EnvironmentFailed(
+        f"client {client_id}: {call} returned {actual}, expected ({', '.join(expected)}); {NEXT_MOVE}"
+    )
 
 
 def check_finite_rows(
@@ -88,14 +90,14 @@ def check_finite_rows(
 ) -> None:
     """`check_finite` for the copies `rows` (None: all of them), so that an error names the right copy."""
 
-    def placed(x: np.ndarray) -> np.ndarray:
+    def in_place(x: np.ndarray) -> np.ndarray:
         if rows is None:
             return x
-        full = np.zeros((rows.max(initial=0) + 1, *x.shape[1:]), x.dtype)
-        full[rows] = x
-        return full
+        all_rows = np.zeros((rows.max(initial=0) + 1, *x.shape[1:]), x.dtype)
+        all_rows[rows] = x
+        return all_rows
 
-    check_finite(client_id, placed(observations), None if rewards is None else placed(rewards))
+    check_finite(client_id, in_place(observations), None if rewards is None else in_place(rewards))
 
 
 class WarnOnce:
@@ -137,13 +139,13 @@ def _numbers(low: np.ndarray, high: np.ndarray, kinds: str, otherwise: str) -> F
         try:
             array = np.asarray(values)
         except ValueError:  # ragged
-            return f"{_shown(values[0])}, expected an array of shape {shape}"
+            return f"{_show(values[0])}, expected an array of shape {shape}"
         if array.shape[1:] != shape and array.dtype.kind in kinds:
             return f"an array of shape {array.shape[1:]}, expected {shape}"
         if array.dtype.kind not in kinds:
-            return f"{_shown(values[0])}, expected {'whole numbers' if kinds == 'iu' else 'numbers'}"
+            return f"{_show(values[0])}, expected {'whole numbers' if kinds == 'iu' else 'numbers'}"
         if (array < low).any() or (array > high).any():
-            return f"{_shown(values[0])}, {otherwise}"
+            return f"{_show(values[0])}, {otherwise}"
         return None
 
     return fault
@@ -156,7 +158,7 @@ def _entries(inner: dict[Any, Fault], kind: Any) -> Fault:
     def fault(values: Sequence[Any] | np.ndarray) -> str | None:
         for value in values:
             if not isinstance(value, kind) or set(value if isinstance(value, Mapping) else range(len(value))) != names:
-                return f"{_shown(value)}, expected the entries {', '.join(map(repr, inner))}"
+                return f"{_show(value)}, expected the entries {', '.join(map(repr, inner))}"
         for name, check in inner.items():
             if reason := check([value[name] for value in values]):
                 return f"in its entry {name!r} {reason}"
@@ -165,7 +167,7 @@ def _entries(inner: dict[Any, Fault], kind: Any) -> Fault:
     return fault
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     if getattr(value, "shape", ()) != ():
         short = np.array2string(np.asarray(value), precision=4, threshold=8).replace("\n", "")
         return f"an array of shape {tuple(value.shape)}: {short}"

@@ -36,7 +36,7 @@ def check_kind(environment: Any, env_params: Any) -> None:
     name, example = OWN[made_by]
     if not isinstance(env_params, getattr(sys.modules[made_by], name)):
         raise TypeError(
-            f"this environment needs env_params of type {name}, got {_named(env_params)}; pass {example}, or the "
+            f"this environment needs env_params of type {name}, got {_type_name(env_params)}; pass {example}, or the "
             "environment that these parameters belong to"
         )
 
@@ -58,7 +58,7 @@ def check_drawn_values(env_params: Any) -> None:
         warn_of_sizes(np.asarray(first.reward))
 
 
-def _named(env_params: Any) -> str:
+def _type_name(env_params: Any) -> str:
     kind = type(env_params).__name__
     if isinstance(env_params, list | tuple) and not hasattr(env_params, "_fields") and env_params:
         return f"a {kind} of {type(env_params[0]).__name__}"

@@ -1,4 +1,4 @@
-"""Gymnasium's environments by id: how to make them, and what an id stands for."""
+"""Gymnasium's environments by id: how to make them, and how the id is registered."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +25,7 @@ def maker(name: str) -> Callable[[int], gym.Env[Any, Any]]:
 
 
 def settings(name: str, env: gym.Env[Any, Any]) -> dict[str, Any]:
-    """What the id `name` is registered for: part of a run's identity, as others may register it differently."""
+    """The registration of the id `name`: part of a run's identity, because others may register it differently."""
     spec = env.unwrapped.spec
     if spec is None:
         return {"id": name}

@@ -1,4 +1,4 @@
-"""What an environment is: pure functions of its parameters (`env_params`), so heterogeneous clients are one stacked array.
+"""The environment interface: pure functions of parameters (`env_params`), so heterogeneous clients are one stacked array.
 
 `noise` draws all randomness of an episode in bulk before it starts; stepping is then deterministic. A simulator that cannot
 be compiled (MuJoCo, any Gymnasium environment) is a `Host`: it opens batches of copies that step outside the program.
@@ -47,12 +47,12 @@ def element(space: Space) -> tuple[tuple[int, ...], type]:
 class Step(NamedTuple):
     state: Any
     reward: Array
-    terminated: Array  # the task is over: nothing is earned after this step
-    truncated: Array | np.ndarray = np.zeros((), bool)  # out of time: the episode stops, though more could be earned
+    terminated: Array  # the task is over: later rewards are zero
+    truncated: Array | np.ndarray = np.zeros((), bool)  # out of time: the episode stops, although rewards could follow
 
 
 class PrepareParams(Protocol):
-    """What the other functions need of a client's parameters, computed once per roll-out."""
+    """The form of a client's parameters that the other functions take, computed once per roll-out."""
 
     def __call__(self, env_params: Any, /) -> Any: ...
 
@@ -70,7 +70,7 @@ class StepState(Protocol):
 
 
 class Observe(Protocol):
-    """What the policy sees of a state."""
+    """The policy's observation of a state."""
 
     def __call__(self, prepared: Any, state: Any, /) -> Any: ...
 
@@ -127,7 +127,7 @@ class ReplayState(NamedTuple):
 
 
 class SharedSimulator(Simulator, Protocol):
-    """What `open` of a Host with agents returns: a Simulator that can be brought to a given state."""
+    """A Simulator that can be brought to a given state; `open` of a Host with agents returns one."""
 
     def restore(self, state: ReplayState) -> np.ndarray:
         """Replay what is missing, if anything; returns the observations [copies, agents, ...]."""
@@ -158,7 +158,7 @@ class Host(NamedTuple):
 
 
 class AnyEnvironment(Protocol):
-    """What a federation asks of its environment: `Environment`, `Host`, or `llm.tasks.TextEnvironment`."""
+    """The fields that a federation needs of its environment: `Environment`, `Host` or `llm.tasks.TextEnvironment`."""
 
     @property
     def gamma(self) -> float: ...
@@ -175,7 +175,7 @@ def stepwise(environment: AnyEnvironment) -> Environment | Host:
 
 
 def finite_sizes(environment: Environment | Host) -> tuple[int, int]:
-    """How many observations and actions there are; `ValueError` if they are not finite."""
+    """The numbers of observations and actions; `ValueError` if they are not finite."""
     observations, actions = environment.observations, environment.actions
     if isinstance(observations, Discrete) and isinstance(actions, Discrete):
         return observations.n, actions.n

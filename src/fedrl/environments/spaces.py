@@ -29,7 +29,7 @@ def describe(space: Any, *, rescale: bool = False) -> Description:
     from gymnasium import spaces
 
     if isinstance(space, spaces.Box):
-        low, high = (_shortened(np.asarray(bound, np.float64).ravel()) for bound in (space.low, space.high))
+        low, high = (_to_json(np.asarray(bound, np.float64).ravel()) for bound in (space.low, space.high))
         box = {"type": "box", "shape": list(space.shape), "low": low, "high": high, "dtype": space.dtype.name}
         return box | {"rescaled": True} if rescale else box
     if isinstance(space, spaces.Discrete):
@@ -54,8 +54,8 @@ def flatten(description: Description, observations: Sequence[Any] | np.ndarray) 
     and MultiDiscrete as one-hot vectors, the parts of a Tuple in their order, those of a Dict by their sorted names.
     """
     if description["type"] == "discrete":
-        counted: np.ndarray = (np.asarray(observations) - description["start"]).astype(np.int32)
-        return counted
+        indices: np.ndarray = (np.asarray(observations) - description["start"]).astype(np.int32)
+        return indices
     return _flat(description, observations)
 
 
@@ -97,8 +97,8 @@ def common(description: Description) -> Description:
     low, high = bounds(description)
     bounded = scale(low, high)[0]
     return description | {
-        "low": _shortened(np.where(bounded, -1.0, low)),
-        "high": _shortened(np.where(bounded, 1.0, high)),
+        "low": _to_json(np.where(bounded, -1.0, low)),
+        "high": _to_json(np.where(bounded, 1.0, high)),
     }
 
 
@@ -111,7 +111,7 @@ def is_rescaled(description: Description) -> bool:
 
 
 def policy_observations(description: Description) -> Discrete | Box:
-    """The space of what `flatten` returns."""
+    """The space of the results of `flatten`."""
     if description["type"] == "discrete":
         return Discrete(description["n"])
     low, high = _flat_bounds(description)
@@ -119,7 +119,7 @@ def policy_observations(description: Description) -> Discrete | Box:
 
 
 def policy_actions(description: Description) -> Space:
-    """The space of what `unflatten` takes."""
+    """The space of the actions that `unflatten` takes."""
     kind = description["type"]
     if kind == "multi_discrete":
         return MultiDiscrete(tuple(np.asarray(description["nvec"]).ravel().tolist()))
@@ -136,10 +136,10 @@ def bounds(description: Description) -> tuple[np.ndarray, np.ndarray]:
     """`low` and `high` of a box, flat, infinite where there is no bound."""
     size = int(np.prod(description["shape"], dtype=int))
 
-    def expand(bound: Any, absent: float) -> np.ndarray:
+    def expand(bound: Any, if_missing: float) -> np.ndarray:
         if isinstance(bound, list):
-            return np.array([absent if x is None else x for x in bound], np.float64)
-        return np.full(size, absent if bound is None else bound, np.float64)
+            return np.array([if_missing if x is None else x for x in bound], np.float64)
+        return np.full(size, if_missing if bound is None else bound, np.float64)
 
     return expand(description["low"], -np.inf), expand(description["high"], np.inf)
 
@@ -163,12 +163,14 @@ def _flat(description: Description, observations: Sequence[Any] | np.ndarray) ->
 
 
 def _flat_bounds(description: Description) -> tuple[np.ndarray, np.ndarray]:
-    """Bounds of what `_flat` returns."""
+    """Bounds of the results of `_flat`."""
     kind = description["type"]
     if kind in ("dict", "tuple"):
         parts = description["spaces"]
-        each = [_flat_bounds(part) for part in (parts if kind == "tuple" else map(parts.get, sorted(parts)))]
-        return np.concatenate([low for low, _ in each]), np.concatenate([high for _, high in each])
+        bounds_of_parts = [_flat_bounds(part) for part in (parts if kind == "tuple" else map(parts.get, sorted(parts)))]
+        return np.concatenate([low for low, _ in bounds_of_parts]), np.concatenate(
+            [high for _, high in bounds_of_parts]
+        )
     if kind == "box":
         return bounds(common(description))
     count = np.prod(description["shape"], dtype=int) if kind == "multi_binary" else _sizes(description).sum()
@@ -193,7 +195,7 @@ def scale(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np
     return bounded, np.where(bounded, low, 0.0), np.subtract(high, low, out=np.zeros_like(high), where=bounded)
 
 
-def _shortened(bound: np.ndarray) -> Any:
+def _to_json(bound: np.ndarray) -> Any:
     """As JSON stores it: null for infinite, one number if all entries are equal."""
     entries = [float(x) if np.isfinite(x) else None for x in bound]
     return entries[0] if entries and len(set(entries)) == 1 else entries
@@ -205,5 +207,5 @@ def description_of(space: Space) -> Description:
         return {"type": "discrete", "n": space.n, "start": 0, "dtype": "int32"}
     if isinstance(space, MultiDiscrete):
         return {"type": "multi_discrete", "nvec": list(space.sizes), "start": [0] * len(space.sizes), "dtype": "int32"}
-    low, high = (_shortened(np.asarray(bound, np.float64)) for bound in (space.low, space.high))
+    low, high = (_to_json(np.asarray(bound, np.float64)) for bound in (space.low, space.high))
     return {"type": "box", "shape": list(space.shape), "low": low, "high": high, "dtype": "float32"}

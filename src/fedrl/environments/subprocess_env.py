@@ -86,7 +86,7 @@ class SubprocessEnv(ParallelEnv[str, np.ndarray, np.ndarray]):  # type: ignore[m
         """Wait for the result of the last `ask`."""
         try:
             if not self._line.poll(self._deadline):
-                self._process.kill()  # it may be stopped or hang, and would not notice that it should close
+                self._process.kill()  # it may be stopped or hang, and then would not notice the closed connection
                 raise EnvProcessTimeout(
                     f"no result within the deadline of {self._deadline:g} s, so its process was killed; make a new one"
                 )

@@ -24,7 +24,7 @@ HELD = 4096  # with more clients than this, drawn env_params are not kept in mem
 
 
 class Profile(NamedTuple):
-    """What is known of a client besides its environment."""
+    """A client's data besides its environment."""
 
     weight: Array  # q
 
@@ -121,7 +121,7 @@ class Federation:
         return callable(self.env_params)
 
     def shared(self) -> Tree:
-        """What all seeds have in common, as an argument of the compiled program."""
+        """The arrays that all seeds share, as an argument of the compiled program."""
         return jax.tree.map(jnp.asarray, self.settings if self.drawn else self.env_params)
 
     def enrol(self, shared: Tree, key: Key, algorithm: Algorithm) -> Clients:
@@ -166,4 +166,4 @@ def _are_mdps(env_params: Tree) -> bool:
     )
 
 
-Method = Callable[[Federation], Algorithm]  # what a user trains with; `train` gives it the federation
+Method = Callable[[Federation], Algorithm]  # the first argument of `train`, which calls it with the federation

@@ -42,14 +42,15 @@ def gymnasium(
 
     Observations are flattened to float32 (Dict and Tuple part after part, as Gymnasium's `flatten` does); those from a
     Discrete are int32 counted from 0. Actions for a Box are clipped to its bounds, as a Gaussian policy may leave them, then
-    take its shape and dtype. MultiDiscrete and MultiBinary actions have one categorical per dimension.
+    cast to its shape and dtype. MultiDiscrete and MultiBinary actions have one categorical per dimension.
 
     `rescale=True` maps the bounds of every Box to [-1, 1], of actions and of observations, in every entry that has two
     bounds: clients whose bounds differ then share one policy.
 
-    An episode is truncated after `max_episode_steps` or the time limit that client 0's environment has, whichever is less;
-    with neither, only the environment itself ends it. Client 0's environment is made now, the others when they are first
-    used; all must have its spaces. Every result of an environment is checked, see `checks.observation_fault`.
+    An episode is truncated after `max_episode_steps` or the time limit that client 0's environment has, whichever is
+    less; with neither, only the environment itself ends it. Client 0's environment is made now, the others when they are
+    first used; all must have the same spaces as client 0's. Every result of an environment is checked, see
+    `checks.observation_fault`.
     """
     if clients < 1 or not 0.0 < gamma <= 1.0 or (max_episode_steps is not None and max_episode_steps < 1):
         raise ValueError(
@@ -119,14 +120,14 @@ class GymnasiumSimulator:
             results = [self.envs[copy].step(action) for copy, action in pairs]
         for result in results:
             checks.check_result(self.client_id, "step", result, STEP)
-        observations, paid, ended, stopped, _ = zip(*results, strict=True)
+        observations, raw_rewards, terminations, truncations, _ = zip(*results, strict=True)
         checks.check_observations(self.fault, self.client_id, copies, "step", observations)
         rewards = np.array(
-            [checks.reward_number(self.client_id, *x) for x in zip(copies, paid, strict=True)], np.float64
+            [checks.reward_number(self.client_id, *x) for x in zip(copies, raw_rewards, strict=True)], np.float64
         )
         terminated, truncated = (
             np.array([checks.flag(self.client_id, copy, name, x) for copy, x in zip(copies, flags, strict=True)], bool)
-            for name, flags in (("terminated", ended), ("truncated", stopped))
+            for name, flags in (("terminated", terminations), ("truncated", truncations))
         )
         flat = self._checked(observations, rows, rewards)
         checks.warn_of_size(self.client_id, rewards, self.warned)
@@ -175,7 +176,7 @@ def _describe(
 
 
 def _hint(own: gym.Space[Any], expected: gym.Space[Any], rescale: bool) -> str:
-    """What to do about a client whose space differs."""
+    """Advice for a client whose space differs."""
     only_bounds, other = (spaces.common(spaces.describe(space, rescale=True)) for space in (own, expected))
     if not rescale and only_bounds == other:
         return (

@@ -81,8 +81,8 @@ class OsmSimulator:
     def step(self, actions: np.ndarray, rows: np.ndarray | None = None) -> StepArrays:
         """Rewards are float64."""
         results = []
-        stepped = range(len(self._processes)) if rows is None else rows.tolist()
-        for row, action in zip(stepped, spaces.unflatten(self._actions, actions), strict=True):
+        copies = range(len(self._processes)) if rows is None else rows.tolist()
+        for row, action in zip(copies, spaces.unflatten(self._actions, actions), strict=True):
             results.append(self._begin_or_advance(row, action))
             self._taken[row].append(action)
         observations, rewards, terminated, truncated = (np.stack(x) for x in zip(*results, strict=True))
@@ -97,13 +97,13 @@ class OsmSimulator:
 
         If its process has died or another client has used it, the episode is replayed first.
         """
-        process, taken = self._processes[row], self._taken[row]
+        process, actions = self._processes[row], self._taken[row]
         deaths: list[EnvProcessDied] = []
         for _ in range(MAX_DEATHS):
             try:
                 if process.user is not self:
                     process.user = None
-                    observation = process.env.call("begin", self._settings, self._seeds[row], taken)
+                    observation = process.env.call("begin", self._settings, self._seeds[row], actions)
                     process.user = self
                 return observation if action is None else process.env.call("advance", action)
             except EnvProcessDied as error:
@@ -114,6 +114,6 @@ class OsmSimulator:
             except (ValueError, RuntimeError, OSError) as error:
                 raise EnvironmentFailed(f"client {self.client_id}, copy {row}: {error}") from error
         raise EnvironmentFailed(
-            f"client {self.client_id}: the process of copy {row} died {len(deaths)} times in a row after {len(taken)} "
+            f"client {self.client_id}: the process of copy {row} died {len(deaths)} times in a row after {len(actions)} "
             f"steps of the episode with seed {self._seeds[row]} ({deaths[-1]}); run that episode on its own to find out why"
         )

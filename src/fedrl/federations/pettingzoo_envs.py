@@ -104,12 +104,12 @@ class PettingZooSimulator:
         self.infos: list[dict[str, dict[str, Any]]] = [{} for _ in range(num_envs)]  # the last infos of each copy
 
     def restore(self, state: ReplayState) -> np.ndarray:
-        """Replay the episodes of the copies that are not where `state` says: they are new, or another run used them."""
-        away = [copy for copy in range(len(self._envs)) if not self._is_at(copy, state)]
-        self._begin(away, state.seed[away])
-        for t in range(max(state.steps[away], default=0)):
-            behind = [copy for copy in away if t < state.steps[copy]]
-            self._advance(behind, state.actions[behind, t])
+        """Replay the episodes of the copies that are not in `state`, because they are new or another run used them."""
+        outdated = [copy for copy in range(len(self._envs)) if not self._is_at(copy, state)]
+        self._begin(outdated, state.seed[outdated])
+        for t in range(max(state.steps[outdated], default=0)):
+            unfinished = [copy for copy in outdated if t < state.steps[copy]]
+            self._advance(unfinished, state.actions[unfinished, t])
         return np.stack(self._obs)
 
     def reset(self, rows: np.ndarray, seeds: np.ndarray) -> np.ndarray:
@@ -118,10 +118,10 @@ class PettingZooSimulator:
 
     def step(self, actions: np.ndarray, rows: np.ndarray | None = None) -> StepArrays:
         """Rewards are [copies, agents], terminated and truncated [copies]."""
-        stepped = list(range(len(self._envs))) if rows is None else rows.tolist()
-        outcomes = self._advance(stepped, actions)
+        copies = list(range(len(self._envs))) if rows is None else rows.tolist()
+        outcomes = self._advance(copies, actions)
         reward, terminated, truncated = (np.stack(x) for x in zip(*outcomes, strict=True))
-        obs = np.stack([self._obs[copy] for copy in stepped])
+        obs = np.stack([self._obs[copy] for copy in copies])
         if not (np.isfinite(obs).all() and np.isfinite(reward).all()):
             for client_id in range(len(self._agents)):
                 checks.check_finite_rows(client_id, rows, obs[:, client_id], reward[:, client_id])
@@ -130,9 +130,9 @@ class PettingZooSimulator:
 
     def replay_state(self) -> ReplayState:
         actions = np.zeros((len(self._envs), self._limit, *self._action.shape), self._action.dtype)
-        for copy, taken in enumerate(self._taken):
-            if taken:
-                actions[copy, : len(taken)] = taken
+        for copy, past_actions in enumerate(self._taken):
+            if past_actions:
+                actions[copy, : len(past_actions)] = past_actions
         return ReplayState(np.array(self._seeds, np.uint32), np.array([len(x) for x in self._taken], np.int32), actions)
 
     def call(self, copy: int, name: str | Callable[..., Any], *arguments: Any) -> Any:
@@ -144,8 +144,8 @@ class PettingZooSimulator:
             env.close()
 
     def _is_at(self, copy: int, state: ReplayState) -> bool:
-        there = self._seeds[copy] == int(state.seed[copy]) and len(self._taken[copy]) == int(state.steps[copy])
-        return there and all(map(np.array_equal, self._taken[copy], state.actions[copy]))
+        same_length = self._seeds[copy] == int(state.seed[copy]) and len(self._taken[copy]) == int(state.steps[copy])
+        return same_length and all(map(np.array_equal, self._taken[copy], state.actions[copy]))
 
     def _begin(self, rows: Sequence[int] | np.ndarray, seeds: np.ndarray) -> None:
         for copy, seed in zip(rows, seeds, strict=True):
@@ -155,9 +155,9 @@ class PettingZooSimulator:
     def _advance(self, rows: Sequence[int], actions: np.ndarray) -> list[Outcome]:
         """Step the copies `rows` with `actions` [rows, ...]."""
         outcomes = self._call_all(rows, list(actions))
-        for copy, taken in zip(rows, actions, strict=True):
-            self._action = taken
-            self._taken[copy].append(np.array(taken))
+        for copy, own_actions in zip(rows, actions, strict=True):
+            self._action = own_actions
+            self._taken[copy].append(np.array(own_actions))
         return outcomes
 
     def _call_all(self, rows: Sequence[int] | np.ndarray, actions: Sequence[np.ndarray | None]) -> list[Any]:
@@ -200,9 +200,9 @@ class PettingZooSimulator:
     def _replay(self, copy: int, actions: np.ndarray | None) -> None:
         """Repeat its episode from the start, up to sending these actions."""
         self._send(copy, None)
-        for taken in self._taken[copy] if actions is None else [*self._taken[copy], actions]:
+        for past_actions in self._taken[copy] if actions is None else [*self._taken[copy], actions]:
             self._receive(copy)
-            self._send(copy, taken)
+            self._send(copy, past_actions)
 
     def _send(self, copy: int, actions: np.ndarray | None) -> None:
         env = self._envs[copy]

@@ -1,7 +1,7 @@
 """The executor of the engine `flower`: every client's work is done by its own organisation.
 
 Each organisation with clients in the cohort gets one message; replies are put in the cohort's order, whenever they arrive.
-Work is a pure function of what is sent, so an organisation that was lost and came back is asked again.
+Work is a pure function of the message, so an organisation that was lost and came back is asked again.
 """
 
 import json
@@ -40,7 +40,7 @@ class PendingMessage(NamedTuple):
     """A message without a reply yet."""
 
     node: int
-    slots: list[int]  # empty: a query which clients the node has
+    slots: list[int]  # empty: a query for the clients of the node
     sent_at: float
 
 
@@ -66,7 +66,7 @@ class Organisations:
         """The replies for the clients `ids`, by slot. A node has `deadline` seconds for each of its clients."""
         replies: list[NodeReply] = []
         unsent, losses = set(ids), Counter[int]()
-        idle_since = time.monotonic()  # since when there is no reply to wait for
+        idle_since = time.monotonic()  # since then no reply has been outstanding
         while unsent or any(message.slots for message in self.pending.values()):
             self._send(MessageType.TRAIN, self._by_node(unsent, ids), content)
             unsent -= {slot for message in self.pending.values() for slot in message.slots}
@@ -85,12 +85,12 @@ class Organisations:
                         self._register(node, message.content)
                 elif message.error.code in UNUSABLE:
                     replies += [NodeReply(slots, node_unusable(node, message.error))] if slots else []
-                else:  # it may come back, under this or another number, and is asked again then
+                else:  # it is asked again if it comes back, under this or another number
                     self._forget(node)
                     losses.update(slots)
-                    given_up = [slot for slot in slots if losses[slot] >= MOST_DEATHS]
-                    replies += [NodeReply([slot], node_lost(ids[slot], message.error)) for slot in given_up]
-                    unsent.update(set(slots) - set(given_up))
+                    lost_slots = [slot for slot in slots if losses[slot] >= MOST_DEATHS]
+                    replies += [NodeReply([slot], node_lost(ids[slot], message.error)) for slot in lost_slots]
+                    unsent.update(set(slots) - set(lost_slots))
             replies += self._late(ids, deadline)
             time.sleep(LOOK)
         return replies
@@ -120,9 +120,9 @@ class Organisations:
 
     def _query_new_nodes(self) -> None:
         """Ask nodes that are new in the grid which clients they have."""
-        fresh = [node for node in self.grid.get_node_ids() if node not in self.known]
-        self.known.update(fresh)
-        self._send(MessageType.QUERY, {node: [] for node in fresh}, lambda _: RecordDict())
+        new_nodes = [node for node in self.grid.get_node_ids() if node not in self.known]
+        self.known.update(new_nodes)
+        self._send(MessageType.QUERY, {node: [] for node in new_nodes}, lambda _: RecordDict())
 
     def _node_of(self, client: int) -> int | None:
         return next((node for node, parts in self.serves.items() if any(client in part for part in parts)), None)
@@ -138,9 +138,11 @@ class Organisations:
     def _register(self, node: int, content: RecordDict) -> None:
         """Record the clients of a node, which must have the same versions as the server."""
         record = content.config_records["node"]
-        there = json.loads(str(record["about"]))
+        versions = json.loads(str(record["about"]))
         differing = [
-            f"{name} {there.get(name)} and not {mine}" for name, mine in about().items() if there.get(name) != mine
+            f"{name} {versions.get(name)} and not {own_version}"
+            for name, own_version in about().items()
+            if versions.get(name) != own_version
         ]
         if differing:
             raise ValueError(f"node {node} has {', '.join(differing)}; install the same versions on both sides")
@@ -151,10 +153,10 @@ class Organisations:
         self.known.discard(node)
 
     def _not_served(self, clients: list[int]) -> ClientFault:
-        there = [f"{p.start}-{p.stop - 1}" for parts in self.serves.values() for p in parts] or ["nobody"]
+        ranges = [f"{p.start}-{p.stop - 1}" for parts in self.serves.values() for p in parts] or ["nobody"]
         text = (
             f"for {self.patience:.0f} s no node served client {clients[0]} ({len(clients)} of the cohort have none; served "
-            f"are {', '.join(there)}); start its SuperNode (again), then go on with --resume"
+            f"are {', '.join(ranges)}); start its SuperNode (again), then go on with --resume"
         )
         return ClientFault(FaultCode.LATE, RuntimeError(text))
 
@@ -179,7 +181,7 @@ def flower_executor(
 
 
 def _content(exchange: Exchange, request: WorkRequest, words: dict[str, str]) -> Callable[[list[int]], RecordDict]:
-    """A function of slots: the message to their node. What all nodes are sent is packed once."""
+    """A function of slots: the message to their node. The part that all nodes receive is packed once."""
     common = arrays(
         needed_leaves(exchange.send, request.server)
         | named("cohort", request.cohort)
@@ -189,7 +191,7 @@ def _content(exchange: Exchange, request: WorkRequest, words: dict[str, str]) ->
 
     def content(slots: list[int]) -> RecordDict:
         memory = arrays(named("memory", jax.tree.map(lambda x: x[np.array(slots)], request.clients.memory)))
-        which = ConfigRecord({**words, "exchange": exchange.name, "slots": slots})
-        return RecordDict({"asked": which, "arrays": ArrayRecord(common | memory)})
+        work = ConfigRecord({**words, "exchange": exchange.name, "slots": slots})
+        return RecordDict({"asked": work, "arrays": ArrayRecord(common | memory)})
 
     return content

@@ -32,8 +32,8 @@ def error_text(error: Exception) -> str:
     return str(error) if isinstance(error, EnvironmentFailed | ValueError) else f"{type(error).__name__}: {error}"
 
 
-def results_by_slot(slots: list[int], reply: RecordDict | ClientFault, one: WorkResult) -> ClientResults:
-    """The results of the clients of a message, each a tree like `one`."""
+def results_by_slot(slots: list[int], reply: RecordDict | ClientFault, expected: WorkResult) -> ClientResults:
+    """The results of the clients of a message, each a tree like `expected`."""
     if isinstance(reply, ClientFault):
         return dict.fromkeys(slots, reply)
     record = reply.config_records.get("faults")
@@ -41,13 +41,13 @@ def results_by_slot(slots: list[int], reply: RecordDict | ClientFault, one: Work
     results: ClientResults = {
         slot: ClientFault(FaultCode.RAISED, ERROR_TYPES.get(kind, RuntimeError)(error)) for slot, kind, error in reports
     }
-    good = [slot for slot in slots if slot not in results]
-    like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(good), *x.shape), x.dtype), one)
+    fine = [slot for slot in slots if slot not in results]
+    like = jax.tree.map(lambda x: jax.ShapeDtypeStruct((len(fine), *x.shape), x.dtype), expected)
     try:
-        stack = tree(reply.array_records["answer"], "done", like) if good else ()
+        stack = tree(reply.array_records["answer"], "done", like) if fine else ()
     except (ValueError, KeyError) as error:
-        return results | dict.fromkeys(good, ClientFault(FaultCode.SHAPE, EnvironmentFailed(str(error))))
-    return results | {slot: row(stack, i) for i, slot in enumerate(good)}
+        return results | dict.fromkeys(fine, ClientFault(FaultCode.SHAPE, EnvironmentFailed(str(error))))
+    return results | {slot: row(stack, i) for i, slot in enumerate(fine)}
 
 
 def node_lost(client: int, error: Error) -> ClientFault:

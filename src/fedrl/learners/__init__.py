@@ -1,5 +1,5 @@
 """How a client learns. `ppo`, `trpo` and `tac` are whole learners; `reinforce`, `svrpg`, `hapg` and `q_learning` are
-directions, which `gradient_learner` makes into one. A direction of your own is a `Direction`.
+directions, which `gradient_learner` turns into learners. To write a direction of your own, return a `Direction`.
 """
 
 from fedrl.learners.decay import exponential

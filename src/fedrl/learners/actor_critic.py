@@ -1,13 +1,13 @@
 """The frame of the on-policy actor-critics: one local step is one iteration (roll out, fit V, improve pi: `iteration.py`).
 
-Actor and critic are learnt together with the other clients, and so are the statistics they see through (`filtering.py`);
-optimiser states and whatever else the improvement of the actor keeps stay in the client's memory. With filters="own" the
-statistics stay there, too, as in the published code of Xie & Song 2025.
+Clients share the actor, the critic and the statistics that standardise what the networks see (`filtering.py`). Optimiser
+states, and any other state of the actor's improvement, stay in the client's memory. With filters="own" the statistics stay
+there too, as in the published code of Xie & Song 2025.
 
-Every actor-critic reports, beside what its improvement does: value_loss (the critic's loss on the whole batch after the
-fit), explained_variance (of the targets by V before it), and episode_return and episode_length of the episodes that ended
-in the roll-outs, unfiltered and undiscounted; if none ended these two are NaN, that is not reported. A client's numbers
-are means over its iterations, those of episodes over all that ended in them.
+In addition to the metrics of its improvement, every actor-critic reports value_loss (the critic's loss on the whole batch
+after the fit), explained_variance (of the targets by V before the fit), and episode_return and episode_length of the
+episodes that ended in the roll-outs, unfiltered and undiscounted. If none ended, these two are NaN and are not reported. A
+client reports means over its iterations, and for episodes means over all that ended in them.
 """
 
 from functools import partial
@@ -35,7 +35,7 @@ from fedrl.types import BuildLearner, Client, Learner, LocalUpdate, Mode, Trajec
 
 
 def actor_critic(improvement: BuildImprovement, settings: ActorCritic) -> BuildLearner:
-    """The learner that improves its actor so: `ppo`, `trpo` and `tac` each pass their own."""
+    """The learner whose actor is improved by `improvement`: `ppo`, `trpo` and `tac` each pass their own."""
 
     def build(environment: Environment | Host) -> Learner:
         parts = _parts(improvement, settings, environment)
@@ -59,7 +59,7 @@ def actor_critic(improvement: BuildImprovement, settings: ActorCritic) -> BuildL
             init_shared_state=sampling.init_shared_state,
             pooling=pooling,
         )
-        return _remembering(parts, learner) if settings.remember else learner
+        return _with_selection_inputs(parts, learner) if settings.remember else learner
 
     return build
 
@@ -91,10 +91,10 @@ def _init(parts: Parts, key: Key) -> Theta:
 
 
 def _acts_with(parts: Parts, theta: Theta, client: Client) -> Tree:
-    return _seeing_through(parts, filters_of(parts, theta, client), theta.actor)
+    return _acting_parameters(parts, filters_of(parts, theta, client), theta.actor)
 
 
-def _seeing_through(parts: Parts, filters: Filters, actor: Tree) -> Tree:
+def _acting_parameters(parts: Parts, filters: Filters, actor: Tree) -> Tree:
     """The parameters of the acting policy."""
     return Filtered(actor, filters.obs) if parts.standardises else actor
 
@@ -103,9 +103,9 @@ def _first_memory(parts: Parts, client_id: Array, key: Key) -> Memory:
     s, theta, filters = parts.settings, _init(parts, key), parts.filters.fresh()
     recent: Any = ()
     if s.remember:
-        parameters = _seeing_through(parts, filters, theta.actor)
-        room = shapes(parts.environment, parts.acting, parameters, horizon=_horizon(s), batch=s.num_envs * s.remember)
-        recent = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), room)
+        parameters = _acting_parameters(parts, filters, theta.actor)
+        like = shapes(parts.environment, parts.acting, parameters, horizon=_horizon(s), batch=s.num_envs * s.remember)
+        recent = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like)
     states = parts.improvement.init(theta.actor), CRITIC.init(theta.critic)
     return Memory(Filters() if parts.pooled else filters, *states, recent)
 
@@ -117,12 +117,12 @@ def _local_update(parts: Parts, sampling: Sampling) -> LocalUpdate:
         return Iterate(message.theta, client.memory, message, jnp.zeros((), jnp.int32), gathered, report)
 
     def apply(local: Iterate, direction: Theta, client: Client) -> Iterate:
-        moved = trees.add(local.theta._replace(filters=Filters()), direction)
-        return local._replace(theta=moved._replace(filters=local.theta.filters))
+        theta = trees.add(local.theta._replace(filters=Filters()), direction)
+        return local._replace(theta=theta._replace(filters=local.theta.filters))
 
     def finish(local: Iterate, client: Client) -> tuple[Theta, Memory, Array]:
-        now, before = (theta._replace(filters=Filters()) for theta in (local.theta, local.message.theta))
-        return trees.subtract(now, before)._replace(filters=local.gathered), local.memory, local.env_steps
+        theta_after, theta_before = (theta._replace(filters=Filters()) for theta in (local.theta, local.message.theta))
+        return trees.subtract(theta_after, theta_before)._replace(filters=local.gathered), local.memory, local.env_steps
 
     settings = parts.settings
     return LocalUpdate(
@@ -139,7 +139,7 @@ def _local_update(parts: Parts, sampling: Sampling) -> LocalUpdate:
 
 
 def _warm_up(parts: Parts, local: LocalUpdate) -> LocalUpdate:
-    """`local` that only looks about: it fills filters and memory, moves no parameters and reports nothing."""
+    """`local` that only collects data: it fills filters and memory, moves no parameters and reports nothing."""
     return local._replace(
         estimate=lambda local, trajectory, client, key: ((), iteration.after_seeing(parts, local, trajectory)),
         apply=lambda local, direction, client: local,
@@ -149,8 +149,8 @@ def _warm_up(parts: Parts, local: LocalUpdate) -> LocalUpdate:
     )
 
 
-def _remembering(parts: Parts, learner: Learner) -> Learner:
-    """`learner` with what methods of selection ask of the iterations it remembers."""
+def _with_selection_inputs(parts: Parts, learner: Learner) -> Learner:
+    """`learner` with the functions that selections call on the iterations it remembers."""
 
     def recent(theta: Theta, client: Client) -> Trajectory:
         return parts.filters.look(filters_of(parts, theta, client), client.memory.recent)

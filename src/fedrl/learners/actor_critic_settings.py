@@ -26,9 +26,9 @@ class ActorCritic:
     # pooled: observation and reward statistics of all clients, summed at the server; own: each client keeps its own
     # (published code of xie2025)
     filters: Literal["pooled", "own"] = "pooled"
-    bootstrap: bool = True  # False: nothing is earned after an episode ran out of time (published code of xie2025)
+    bootstrap: bool = True  # False: V counts as zero where an episode is truncated (published code of xie2025)
     warm_up: int = 0  # steps per client that fill its filters (and memory) before the first round
-    remember: int = 0  # iterations that a client remembers, for selections that look at clients before choosing
+    remember: int = 0  # iterations that a client remembers, for selections that evaluate clients before choosing
 
     def __post_init__(self) -> None:
         at_least(1, local_steps=self.local_steps, critic_minibatch=self.critic_minibatch)

@@ -18,27 +18,27 @@ def gae(
     """Advantages [B, T]: sum over l of (gamma gae_lambda)^l delta_{t+l} within the episode.
 
     delta_t = r_t + gamma V(after) - V(obs); V(after) counts as zero where the task was over. `value` and `value_after`
-    are V at `trajectory.obs` and `trajectory.after`. A truncated episode is worth what V says; give a `value_after`
-    of zero there for the convention of xie2025's published code.
+    are V at `trajectory.obs` and `trajectory.after`. The rest of a truncated episode is valued by V; pass a `value_after`
+    of zero there to follow xie2025's published code.
     """
-    going_on = jnp.where(trajectory.terminated, 0.0, 1.0)
-    linked = jnp.where(trajectory.terminated | trajectory.truncated, 0.0, 1.0)
-    delta = reward + gamma * going_on * value_after - value
+    not_terminated = jnp.where(trajectory.terminated, 0.0, 1.0)
+    same_episode = jnp.where(trajectory.terminated | trajectory.truncated, 0.0, 1.0)
+    delta = reward + gamma * not_terminated * value_after - value
 
-    def backwards(later: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
-        delta, linked = now
-        advantage = delta + gamma * gae_lambda * linked * later
+    def backwards(next_advantage: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
+        delta, same_episode = step
+        advantage = delta + gamma * gae_lambda * same_episode * next_advantage
         return advantage, advantage
 
     first = jnp.zeros_like(delta[:, 0])
-    _, advantage = jax.lax.scan(backwards, first, (delta.T, linked.T), reverse=True)
+    _, advantage = jax.lax.scan(backwards, first, (delta.T, same_episode.T), reverse=True)
     return advantage.T
 
 
 def values_after(trajectory: Trajectory, value: Array, value_of: Callable[[Any], Array]) -> Array:
     """V at `trajectory.after` [B, T], given V at `trajectory.obs`: the next step's, or `value_of` if truncated.
 
-    Those places are few, so they are gathered and go through the network a handful at a time.
+    Truncations are rare, so these steps are gathered and evaluated in chunks of `HANDFUL`.
     """
     size, count = trajectory.truncated.size, jnp.sum(trajectory.truncated)
     truncated = trajectory.truncated.reshape(-1)
@@ -47,15 +47,15 @@ def values_after(trajectory: Trajectory, value: Array, value_of: Callable[[Any],
     places = places.at[jnp.where(truncated, jnp.cumsum(truncated) - 1, size + HANDFUL)].set(rows, mode="drop")
     after = jax.tree.map(lambda x: x.reshape(size, *x.shape[2:]), trajectory.after)
 
-    def some(i: Array, later: Array) -> Array:
-        here = jax.lax.dynamic_slice(places, (i * HANDFUL,), (HANDFUL,))
-        return later.at[here].set(value_of(jax.tree.map(lambda x: x[here], after)), mode="drop")
+    def evaluate_chunk(i: Array, values: Array) -> Array:
+        chunk = jax.lax.dynamic_slice(places, (i * HANDFUL,), (HANDFUL,))
+        return values.at[chunk].set(value_of(jax.tree.map(lambda x: x[chunk], after)), mode="drop")
 
-    shifted = jnp.concatenate([value[:, 1:], value[:, -1:]], axis=1).reshape(-1)
-    later: Array = jax.lax.fori_loop(0, -(-count // HANDFUL), some, shifted)
-    return later.reshape(value.shape)
+    next_values = jnp.concatenate([value[:, 1:], value[:, -1:]], axis=1).reshape(-1)
+    values: Array = jax.lax.fori_loop(0, -(-count // HANDFUL), evaluate_chunk, next_values)
+    return values.reshape(value.shape)
 
 
 def standardised(x: Array) -> Array:
-    """Mean zero, deviation one over everything in x."""
+    """x shifted and scaled to mean zero and standard deviation one."""
     return (x - jnp.mean(x)) / (jnp.std(x) + 1e-8)

@@ -15,7 +15,7 @@ from fedrl.types import Client, LocalUpdate, Metrics
 Decay = Callable[[Array], Array]  # y, the local steps taken in this period (int32) -> D(y); D(0) = 1
 
 
-COUNTS = ("learnt", "applied")  # what a client reports of its steps; says nothing of what it saw
+COUNTS = ("learnt", "applied")  # what a client reports about its steps; reveals nothing about its data
 
 
 class Counted(NamedTuple):
@@ -23,7 +23,7 @@ class Counted(NamedTuple):
 
     local: Tree
     learnt: Array  # y: mini-batches it learnt from
-    applied: Array  # directions it applied; with neighbours to hear from, also when it learnt nothing
+    applied: Array  # directions it applied; with neighbours, also in steps in which it learnt nothing
 
     @property
     def message(self) -> Tree:
@@ -49,7 +49,7 @@ def exponential(lam: float) -> Decay:
 def counted(update: LocalUpdate, decay: Decay = constant) -> LocalUpdate:
     """`update` that counts its steps, the direction at step y weighted by D(y) (Eq. 18).
 
-    It reports the two `COUNTS` beside what `update` reports.
+    It reports the two `COUNTS` in addition to the metrics of `update`.
     """
 
     def start(message: Tree, client: Client, key: Key) -> Counted:

@@ -1,7 +1,7 @@
-"""What an actor-critic sees through: observations standardised, rewards scaled, by running statistics (`Filters`).
+"""Running statistics (`Filters`) by which an actor-critic standardises observations and scales rewards.
 
-The statistics are pooled by default: clients upload what they have seen since the last broadcast, the server adds it up
-and sends the sum. A client that has not trained yet, or was never in the federation, sees through the same filters.
+The statistics are pooled by default: clients upload those gathered since the last broadcast; the server adds them up and
+sends the sum. A client that has not trained yet, or was never in the federation, uses the same filters.
 """
 
 from collections.abc import Callable
@@ -31,28 +31,28 @@ class Theta(NamedTuple):
 
 
 class Filtering(NamedTuple):
-    fresh: Callable[[], Filters]  # before anything was seen
+    fresh: Callable[[], Filters]  # before the first observation
     look: Callable[[Filters, Trajectory], Trajectory]  # a roll-out as the networks see it
     update: Callable[[Filters, Trajectory], Filters]  # with a roll-out added
 
 
 def filtering(size: int, *, observations: bool, rewards: bool) -> Filtering:
-    """Filters of observations of `size` numbers and of rewards, each only where asked for."""
+    """Filters of observations of `size` numbers and of rewards, each only if requested."""
 
     def fresh() -> Filters:
         return Filters(filters.empty_moments(size) if observations else (), filters.empty_moments(1) if rewards else ())
 
-    def look(through: Filters, trajectory: Trajectory) -> Trajectory:
-        if isinstance(through.obs, Moments):
-            obs, after = (filters.standardise(through.obs, x) for x in (trajectory.obs, trajectory.after))
+    def look(statistics: Filters, trajectory: Trajectory) -> Trajectory:
+        if isinstance(statistics.obs, Moments):
+            obs, after = (filters.standardise(statistics.obs, x) for x in (trajectory.obs, trajectory.after))
             trajectory = trajectory._replace(obs=obs, after=after)
-        if isinstance(through.reward, Moments):
-            trajectory = trajectory._replace(reward=filters.scale_reward(through.reward, trajectory.reward))
+        if isinstance(statistics.reward, Moments):
+            trajectory = trajectory._replace(reward=filters.scale_reward(statistics.reward, trajectory.reward))
         return trajectory
 
-    def update(so_far: Filters, trajectory: Trajectory) -> Filters:
+    def update(statistics: Filters, trajectory: Trajectory) -> Filters:
         weight = rows(trajectory.alive).astype(jnp.float32)
-        obs, reward = so_far
+        obs, reward = statistics
         if isinstance(obs, Moments):
             obs = filters.update(obs, rows(trajectory.obs), weight)
         if isinstance(reward, Moments):
@@ -63,11 +63,11 @@ def filtering(size: int, *, observations: bool, rewards: bool) -> Filtering:
 
 
 def _combine(uploads: Theta, cohort: Cohort, rule: Combine) -> Theta:
-    moved: Theta = rule(uploads._replace(filters=Filters()), cohort)
-    pooled: Filters = jax.tree.map(
+    theta: Theta = rule(uploads._replace(filters=Filters()), cohort)
+    statistics: Filters = jax.tree.map(
         lambda x: pool(x, cohort, rule), uploads.filters, is_leaf=lambda x: isinstance(x, Moments)
     )
-    return moved._replace(filters=pooled)
+    return theta._replace(filters=statistics)
 
 
 def _add(theta: Theta, aggregate: Theta, step: float) -> Theta:

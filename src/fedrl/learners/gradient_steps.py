@@ -1,4 +1,4 @@
-"""Local ascent: from a direction to the learner that every averaging method shares."""
+"""Local ascent: turns a direction into the learner that all averaging methods share."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -69,7 +69,7 @@ def gradient_update(
 ) -> LocalUpdate:
     """theta <- theta + eta * direction, `local_steps` times; uploads the displacement theta_K - theta (labbi2025, Eq. 4).
 
-    Reports the mean over the local steps of what the direction measures.
+    Reports the means over the local steps of the direction's metrics.
     """
     check_steps(eta, local_steps)
 
@@ -87,7 +87,7 @@ def gradient_update(
     def apply(local: Ascent, tree: Tree, client: Client) -> Ascent:
         return local._replace(theta=trees.add(local.theta, trees.scale(eta, tree)))
 
-    def finished(local: Ascent, client: Client) -> tuple[Tree, Tree, Array]:
+    def finish_client(local: Ascent, client: Client) -> tuple[Tree, Tree, Array]:
         if finish is None:
             return trees.subtract(local.theta, theta_of(local.message, client)), (), local.env_steps
         return *finish(local, client), local.env_steps
@@ -97,7 +97,7 @@ def gradient_update(
         sample,
         estimate,
         apply,
-        finished,
+        finish_client,
         local_steps=local_steps,
         steps_of=steps_of,
         mode=Mode.of(compiled=compiled, shared_env=direction.shared_env),
@@ -118,37 +118,37 @@ def gradient_learner(
 ) -> BuildLearner:
     """The learner that takes `local_steps` steps of size `eta` along `direction`.
 
-    With `remember` > 0 a client remembers the episodes of so many local steps, for selections that look at clients before
-    choosing them (`trajectory_memory`).
+    With `remember` > 0, a client keeps the episodes of its last `remember` local steps, for selections that evaluate clients
+    before choosing them (`trajectory_memory`).
     """
     check_steps(eta, local_steps)
     at_least(0, "1 remembers the last local step", remember=remember)
 
     def build(environment: Environment | Host) -> Learner:
         acting = policy(environment)
-        along = direction(environment, acting)
+        step_direction = direction(environment, acting)
         local = gradient_update(
-            along,
+            step_direction,
             eta=eta,
             local_steps=local_steps,
             steps_of=steps_of,
             compiled=isinstance(environment, Environment),
         )
-        learner = Learner(acting, acting.init, local, init_shared_state=along.init_shared_state)
+        learner = Learner(acting, acting.init, local, init_shared_state=step_direction.init_shared_state)
         if not remember:
             return learner
-        if along.episodes is None:
+        if step_direction.episodes is None:
             raise ValueError(
                 f"remember={remember} stores episodes, and this direction samples none; "
                 "leave remember out, or use a direction that does, such as reinforce or svrpg"
             )
-        batch, horizon = along.episodes
+        batch, horizon = step_direction.episodes
         return remembering(learner, environment, acting, horizon=horizon, batch=batch, remember=remember)
 
     return build
 
 
 def check_steps(eta: float, local_steps: int) -> None:
-    """A step of zero stays where it is; one below would descend."""
+    """`eta` = 0 stands still; a negative one would descend."""
     at_least(0, "take a small step such as 0.1", eta=eta)
     at_least(1, local_steps=local_steps)

@@ -25,11 +25,11 @@ def hapg(*, beta: float, horizon: int, batch: int = 1) -> BuildDirection:
     """beta w g(theta) + (1 - beta) [u + Lambda] from episodes sampled under theta(alpha), alpha uniform on [0, 1].
 
     Lambda estimates grad J_i(theta) - grad J_i(theta_prev): the integral of the Hessian along the segment between them
-    (the paper leaves the i out there). beta = 1 leaves w g(theta): REINFORCE by importance sampling, not on policy.
+    (the paper leaves the i out there). beta = 1 leaves w g(theta), which is off-policy REINFORCE with importance sampling.
     The paper samples one episode per local step; with `batch` > 1 all share that step's alpha, which is still unbiased.
 
-    Reports what `reinforce` does, of the episodes under theta(alpha), and of the w largest_weight and effective_share as
-    `svrpg`.
+    Reports the metrics of `reinforce` on the episodes sampled under theta(alpha), and, as `svrpg` does, largest_weight and
+    effective_share of the w.
     """
     at_least(0, beta=beta)
     at_least(1, horizon=horizon, batch=batch)
@@ -55,8 +55,8 @@ def hapg(*, beta: float, horizon: int, batch: int = 1) -> BuildDirection:
             v = trees.subtract(theta, anchor.theta_prev)
             # d/d theta of w g along v, at theta(alpha) where w = 1: <grad log p, v> g + grad <g, v>, Eq. (5)
             _, lambda_ = jax.jvp(gradient, (theta_alpha,), (v,))
-            anchored = trees.add(anchor.u, lambda_)
-            return trees.add(trees.scale(beta, g), trees.scale(1.0 - beta, anchored)), env_steps(trajectory), report
+            momentum = trees.add(anchor.u, lambda_)
+            return trees.add(trees.scale(beta, g), trees.scale(1.0 - beta, momentum)), env_steps(trajectory), report
 
         def weights(theta: Tree, theta_alpha: Tree, trajectory: Trajectory) -> Array:
             return importance_weight(policy, theta, theta_alpha, trajectory)
@@ -75,7 +75,7 @@ def hapg(*, beta: float, horizon: int, batch: int = 1) -> BuildDirection:
 def on_segment(theta: Tree, theta_prev: Tree, key: Key) -> Tree:
     """theta(alpha) = alpha theta_prev + (1 - alpha) theta, to the bit `theta` where the two are equal.
 
-    Which end alpha belongs to (Algorithm 2: theta_prev) is all the same: it is uniform, and Appendix D uses no more.
+    Algorithm 2 lets alpha weight theta_prev; either end would do, because alpha is uniform and Appendix D uses only that.
     """
     alpha = jax.random.uniform(keys.of(key, "alpha"))
     return jax.tree.map(lambda now, prev: now + alpha.astype(now.dtype) * (prev - now), theta, theta_prev)
@@ -90,11 +90,11 @@ def reweighted(
     Algorithm 2. Differentiable forwards, weights included, at a few times the cost of its value; no matrix is formed.
     """
     to_go = reward_to_go(environment, policy, theta_alpha, trajectory)
-    at = scores(policy, theta_alpha, trajectory, to_go)
-    sampled = log_likelihood(policy, theta_alpha, trajectory)
+    score_at = scores(policy, theta_alpha, trajectory, to_go)
+    log_p_alpha = log_likelihood(policy, theta_alpha, trajectory)
 
     def gradient(theta: Tree) -> Tree:
-        weight = jnp.exp(log_likelihood(policy, theta, trajectory) - sampled).astype(to_go.dtype)
-        return at(theta, weight / weight.shape[0])
+        weight = jnp.exp(log_likelihood(policy, theta, trajectory) - log_p_alpha).astype(to_go.dtype)
+        return score_at(theta, weight / weight.shape[0])
 
     return gradient

@@ -1,4 +1,4 @@
-"""How a batch improves an actor: what `ppo`, `trpo` and `tac` each provide, and the likelihood ratio they all ascend."""
+"""How a batch improves an actor: the interface of `ppo`, `trpo` and `tac`, and the surrogate they all ascend."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol

@@ -33,9 +33,9 @@ class Memory(NamedTuple):
     """What a client keeps."""
 
     filters: Filters  # empty if they are pooled
-    actor: Any  # what improving the actor needs from one iteration to the next
+    actor: Any  # state of the actor's improvement, kept between iterations
     critic: optax.OptState
-    recent: Any  # the last iterations as one Trajectory, oldest first; () if no selection asks for them
+    recent: Any  # the last iterations as one Trajectory, oldest first; () if no selection needs them
 
 
 class Iterate(NamedTuple):
@@ -45,17 +45,17 @@ class Iterate(NamedTuple):
     memory: Memory
     message: Any
     env_steps: Array
-    gathered: Filters  # of what it has seen since the message, if filters are pooled
+    gathered: Filters  # statistics of its steps since the message, if filters are pooled
     report: Report  # of its iterations so far
 
 
 class Parts(NamedTuple):
-    """What an actor-critic is made of in its environment."""
+    """The parts of an actor-critic in its environment."""
 
     settings: ActorCritic
     environment: Environment | Host
-    policy: Policy  # the actor's, of observations as the networks see them
-    acting: Policy  # the same, of observations as they are
+    policy: Policy  # takes observations as the networks see them
+    acting: Policy  # the same, for raw observations
     improvement: Improvement
     filters: Filtering
     standardises: bool  # observations; then `acting` is `filtered`
@@ -66,7 +66,7 @@ class Parts(NamedTuple):
 
     @property
     def unit(self) -> float:
-        """The critic's network gives (1 - gamma) V, which is of a reward's size."""
+        """The critic's network returns V multiplied by this, 1 - gamma, which is on the scale of one reward."""
         return max(1.0 - self.environment.gamma, 1e-3)
 
 
@@ -75,20 +75,20 @@ def learn_from(parts: Parts, local: Iterate, trajectory: Trajectory, client: Cli
     theta, memory = local.theta, local.memory
     batch = batch_of(parts, theta, client._replace(memory=memory), trajectory)
     critic, critic_state = fit(parts, theta.critic, memory.critic, batch, keys.of(key, "critic"))
-    ready = batch._replace(advantage=standardised(batch.advantage))
-    actor, actor_state, told = parts.improvement.improve(
-        theta.actor, memory.actor, ready, local.message.round, keys.of(key, "actor")
+    normalised_batch = batch._replace(advantage=standardised(batch.advantage))
+    actor, actor_state, scalars = parts.improvement.improve(
+        theta.actor, memory.actor, normalised_batch, local.message.round, keys.of(key, "actor")
     )
     after = after_seeing(parts, local, trajectory)
     after = after._replace(
         memory=after.memory._replace(actor=actor_state, critic=critic_state),
-        report=added(local.report, measured(told) | report(parts, theta.critic, critic, batch, trajectory)),
+        report=added(local.report, measured(scalars) | report(parts, theta.critic, critic, batch, trajectory)),
     )
     return trees.subtract(Theta(actor, critic), theta._replace(filters=Filters())), after
 
 
 def batch_of(parts: Parts, theta: Theta, client: Client, trajectory: Trajectory) -> Batch:
-    """What was seen, through the filters, with advantages from the critic."""
+    """The roll-out as samples: filtered, with advantages from the critic."""
     trajectory = parts.filters.look(filters_of(parts, theta, client), trajectory)
     advantage, value = advantages(parts, theta, trajectory)
     log_prob = log_likelihood(parts.policy, theta.actor, trajectory.obs, trajectory.choice)
@@ -96,27 +96,27 @@ def batch_of(parts: Parts, theta: Theta, client: Client, trajectory: Trajectory)
 
 
 def advantages(parts: Parts, theta: Theta, trajectory: Trajectory) -> tuple[Array, Array]:
-    """Advantages and values of what was seen, as the networks see it."""
+    """Advantages and values of a filtered roll-out."""
     s = parts.settings
     value = values(parts, theta.critic, trajectory.obs)
-    later = values_after(
+    value_after = values_after(
         trajectory, value, lambda obs: values(parts, theta.critic, obs) if s.bootstrap else jnp.zeros(HANDFUL)
     )
     return gae(
-        trajectory, trajectory.reward, value, later, gamma=parts.environment.gamma, gae_lambda=s.gae_lambda
+        trajectory, trajectory.reward, value, value_after, gamma=parts.environment.gamma, gae_lambda=s.gae_lambda
     ), value
 
 
 def values(parts: Parts, critic: network.Layers, obs: Any) -> Array:
     _, lay_out = network.inputs(parts.environment.observations)
-    scaled: Array = network.forward(critic, lay_out(obs))[..., 0]
-    return scaled / parts.unit
+    output: Array = network.forward(critic, lay_out(obs))[..., 0]
+    return output / parts.unit
 
 
 def fit(
     parts: Parts, critic: network.Layers, state: optax.OptState, batch: Batch, key: Key
 ) -> tuple[network.Layers, optax.OptState]:
-    """V towards the targets, which are advantage plus value."""
+    """Fit V to the targets, which are advantage plus value."""
     s = parts.settings
     return descend(
         lambda critic, rows: mean_square(parts.unit * (values(parts, critic, rows.obs) - rows.target)),
@@ -126,7 +126,7 @@ def fit(
 
 
 def after_seeing(parts: Parts, local: Iterate, trajectory: Trajectory) -> Iterate:
-    """Filters moved on, the oldest iteration forgotten, steps counted."""
+    """Update the filters, replace the oldest remembered iteration and count the steps."""
     s, theta, memory, gathered = parts.settings, local.theta, local.memory, local.gathered
     if s.remember:
         recent = jax.tree.map(lambda old, new: jnp.concatenate([old, new])[s.num_envs :], memory.recent, trajectory)
@@ -146,11 +146,11 @@ def filters_of(parts: Parts, theta: Theta, client: Client) -> Filters:
 
 
 def report(parts: Parts, old: network.Layers, new: network.Layers, batch: Batch, trajectory: Trajectory) -> Report:
-    """What every actor-critic says of an iteration: how well V fits, and which episodes ended.
+    """The metrics of an iteration that all actor-critics report: how well V fits, and which episodes ended.
 
-    The old V is computed again, though it is the target less the advantage: a barrier around the advantages, from which the
-    actor learns when they are standardised, changed its last bits.
+    The old V is computed again, although it equals target minus advantage: reusing the advantages would need a barrier
+    around them, and that changed the last bits of the actor, which learns from them after standardisation.
     """
     old, new, obs, target, trajectory = aside((old, new, batch.obs, batch.target, trajectory))
-    fitted = critic_fit(target, *(values(parts, critic, obs) for critic in (old, new)), unit=parts.unit)
-    return measured(fitted) | ended_episodes(trajectory, goes_on=bool(parts.environment.agents))
+    fit_metrics = critic_fit(target, *(values(parts, critic, obs) for critic in (old, new)), unit=parts.unit)
+    return measured(fit_metrics) | ended_episodes(trajectory, goes_on=bool(parts.environment.agents))

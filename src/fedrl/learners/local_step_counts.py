@@ -34,7 +34,7 @@ def fixed_steps(steps: Sequence[int]) -> StepCounts:
 def steps_by_time(seconds: Sequence[float]) -> StepCounts:
     """tau_i = floor(tau E[x_1] / E[x_i]) from the mean seconds E[x_i] a client needs for one step, x_1 the fastest (Eq. 6).
 
-    A client that finishes no update in the period has none to send. The paper excludes such agents; here they are an error.
+    The paper excludes agents that finish no update in the period; here they are an error.
     """
 
     def build(clients: int, tau: int) -> StepsOf:
@@ -53,7 +53,7 @@ def steps_by_time(seconds: Sequence[float]) -> StepCounts:
 
 @checked
 def random_steps(low: int, high: int | None = None) -> StepCounts:
-    """tau_i uniform in {low, ..., high}, anew every period; `high` defaults to tau."""
+    """tau_i uniform in {low, ..., high}, drawn anew in every period; `high` defaults to tau."""
 
     def build(clients: int, tau: int) -> StepsOf:
         most = tau if high is None else high

@@ -24,7 +24,7 @@ def descend(
     epochs: int,
     minibatch: int,
 ) -> tuple[Tree, optax.OptState]:
-    """`epochs` passes over the rows of `data` in a new random order, `minibatch` at a time; the rest is left out."""
+    """`epochs` passes over the rows of `data` in a new random order, `minibatch` at a time; a remainder is skipped."""
     count = jax.tree.leaves(data)[0].shape[0]
     size = min(minibatch, count)
     whole = count // size * size

@@ -57,7 +57,7 @@ def constant(learning_rate: float) -> Schedule:
 
 @checked
 def dropping(start: float, *, every: int, factor: float = 10.0) -> Schedule:
-    """`start`, divided by `factor` every so many rounds: the entropy coefficient of xie2025's published code."""
+    """`start`, divided by `factor` after every `every` rounds: the entropy coefficient of xie2025's published code."""
     at_least(0, start=start)
     at_least(1, every=every)
     above(0, factor=factor)
@@ -65,7 +65,7 @@ def dropping(start: float, *, every: int, factor: float = 10.0) -> Schedule:
 
 
 def as_schedule(name: str, learning_rate: Schedule | float) -> Schedule:
-    """`learning_rate` itself, or the schedule that always gives this number; `name` is the argument's."""
+    """`learning_rate` if it is a schedule, else the constant schedule; `name` is the argument's, for errors."""
     if callable(learning_rate):
         if not hasattr(learning_rate, "builds"):  # the schedules of this module are checked when built
             _check_schedule(name, learning_rate)
@@ -75,7 +75,7 @@ def as_schedule(name: str, learning_rate: Schedule | float) -> Schedule:
 
 
 def _check_schedule(name: str, learning_rate: Schedule) -> None:
-    """Refuse a user's function that gives no usable number for round 0."""
+    """Refuse a user's function that does not return a usable number for round 0."""
     first = np.asarray(learning_rate(jnp.int32(0)))
     if first.shape != () or first.dtype.kind not in "fiu":
         raise TypeError(

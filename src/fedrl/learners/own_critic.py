@@ -23,42 +23,44 @@ class Home(NamedTuple):
 
 @checked
 def own_critic(learner: BuildLearner) -> BuildLearner:
-    """`learner` (with a `Theta` of actor and critic) of which the actor travels, and the filters if they are pooled."""
+    """`learner` (with a `Theta` of actor and critic) that shares only its actor, and the filters if they are pooled."""
 
     def build(environment: Any) -> Learner:
         inner = learner(environment)
-        _want_critic(inner)
+        _require_critic(inner)
 
-        def inside(client: Client) -> Client:
+        def inner_client(client: Client) -> Client:
             return client._replace(memory=client.memory.memory)
 
         def memory(client_id: Array, key: Key) -> Home:
             return Home(inner.memory(client_id, key), inner.init(key).critic)
 
-        def whole(theta: Theta, client: Client) -> Theta:
+        def with_critic(theta: Theta, client: Client) -> Theta:
             return theta._replace(critic=client.memory.critic)
 
         def without_critic(key: Key) -> Theta:
             theta: Theta = inner.init(key)
             return theta._replace(critic=())
 
-        def at_home(local: LocalUpdate) -> LocalUpdate:
+        def keep_critic(local: LocalUpdate) -> LocalUpdate:
             def start(message: Any, client: Client, key: Key) -> Any:
-                return local.start(message._replace(theta=whole(message.theta, client)), inside(client), key)
+                return local.start(
+                    message._replace(theta=with_critic(message.theta, client)), inner_client(client), key
+                )
 
             def finish(state: Any, client: Client) -> tuple[Tree, Home, Array]:
-                upload, kept, env_steps = local.finish(state, inside(client))
-                return upload._replace(critic=()), Home(kept, state.theta.critic), env_steps
+                upload, inner_memory, env_steps = local.finish(state, inner_client(client))
+                return upload._replace(critic=()), Home(inner_memory, state.theta.critic), env_steps
 
-            return within(local, inside)._replace(start=start, finish=finish)
+            return within(local, inner_client)._replace(start=start, finish=finish)
 
         return Learner(
             inner.policy,
             init=without_critic,
-            local=at_home(inner.local),
+            local=keep_critic(inner.local),
             memory=memory,
-            acts_with=lambda theta, client: inner.acts_with(whole(theta, client), inside(client)),
-            opening=tuple(at_home(local) for local in inner.opening),
+            acts_with=lambda theta, client: inner.acts_with(with_critic(theta, client), inner_client(client)),
+            opening=tuple(keep_critic(local) for local in inner.opening),
             init_shared_state=inner.init_shared_state,
             pooling=inner.pooling,
         )
@@ -66,9 +68,9 @@ def own_critic(learner: BuildLearner) -> BuildLearner:
     return build
 
 
-def _want_critic(learner: Learner) -> None:
-    speaks = kind_of(learner.policy) == "language-model"  # its theta_0 is large, and has no critic anyway
-    theta = () if speaks else jax.eval_shape(lambda: learner.init(keys.of_seed(0)))
+def _require_critic(learner: Learner) -> None:
+    is_language_model = kind_of(learner.policy) == "language-model"  # its theta_0 is large, and has no critic anyway
+    theta = () if is_language_model else jax.eval_shape(lambda: learner.init(keys.of_seed(0)))
     if not isinstance(theta, Theta) or not jax.tree.leaves(theta.critic):
         raise ValueError(
             "own_critic keeps a learner's critic at home, and this learner has none that travels; "

@@ -20,7 +20,7 @@ from fedrl.types import BuildLearner, BuildPolicy, Metrics, Policy
 
 
 class PPOState(NamedTuple):
-    """What improving the actor needs from one iteration to the next."""
+    """The state that improving the actor keeps between iterations."""
 
     optimizer: Any  # its state
     beta: Array  # penalty coefficient
@@ -57,12 +57,12 @@ def ppo(
     """PPO (Schulman et al. 2017): `epochs` passes over the batch, minibatch by minibatch; epochs=0 only fits V.
 
     `trust` says how far one batch may move the policy; `learning_rate` (the actor's step size) and `entropy` (coefficient
-    of the bonus) are numbers, or schedules by round (`learners/optimizers.py`). `optimizer` has no step size of its own:
-    `adam()` of `learners/optimizers.py`, not `optax.adam(1e-3)`. The settings from `policy` on are
-    explained in `ActorCritic`. The defaults are those of common PPO; those of xie2025 are in `recipes/xie2025`.
+    of the bonus) are numbers, or schedules by round (`learners/optimizers.py`). `optimizer` must not scale by a step size
+    of its own: use `adam()` of `learners/optimizers.py`, not `optax.adam(1e-3)`. `ActorCritic` explains the settings from
+    `policy` on. The defaults are those of common PPO; those of xie2025 are in `recipes/xie2025`.
 
-    Reports policy_loss, kl, clip_share and entropy (`report`), and what all actor-critics do: value_loss,
-    explained_variance, episode_return and episode_length; the last two are NaN, that is not reported, if no episode ended.
+    Reports policy_loss, kl, clip_share and entropy (`report`), and the metrics of all actor-critics: value_loss,
+    explained_variance, episode_return and episode_length; the last two are NaN, hence not reported, if no episode ended.
     """
     at_least(0, epochs=epochs)
     at_least(1, minibatch=minibatch)
@@ -75,12 +75,14 @@ def ppo(
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:
-        return _climbing(policy, trust, optimizer, learning_rate_at, entropy_at, epochs=epochs, minibatch=minibatch)
+        return _surrogate_ascent(
+            policy, trust, optimizer, learning_rate_at, entropy_at, epochs=epochs, minibatch=minibatch
+        )
 
     return actor_critic(improvement, settings)
 
 
-def _climbing(
+def _surrogate_ascent(
     policy: Policy,
     trust: trusts.Trust,
     optimizer: optax.GradientTransformation,
@@ -90,40 +92,40 @@ def _climbing(
     epochs: int,
     minibatch: int,
 ) -> Improvement:
-    """The actor up its surrogate and entropy bonus, minibatch by minibatch."""
+    """Ascend the surrogate and the entropy bonus, minibatch by minibatch."""
     if not (policy.kl and policy.entropy):
         raise ValueError("PPO needs a policy with closed-form KL and entropy; use fedrl.policies.mlp")
     kl, shannon = policy.kl, policy.entropy
 
     def improve(actor: Tree, state: PPOState, batch: Batch, round: Array, key: Key) -> tuple[Tree, PPOState, Metrics]:
         def loss(new: Tree, rows: Batch) -> Array:
-            rho, moved = ratio(policy, new, rows), kl(actor, new, rows.obs)
-            gain = jnp.mean(trust.objective(rho, rows.advantage, moved, state.beta))
+            rho, divergence = ratio(policy, new, rows), kl(actor, new, rows.obs)
+            gain = jnp.mean(trust.objective(rho, rows.advantage, divergence, state.beta))
             return -gain - entropy_at(round) * jnp.mean(shannon(new, rows.obs))
 
-        new, after = descend(
+        new, optimizer_state = descend(
             loss, actor, state.optimizer, batch, key,
             optimizer=optimizer, learning_rate=learning_rate_at(round), epochs=epochs, minibatch=minibatch,
         )  # fmt: skip
         beta = trust.adapt(state.beta, jnp.mean(kl(actor, new, batch.obs)), jnp.max(batch.advantage))
-        return new, PPOState(after, beta), report(policy, trust, *aside((actor, new, state.beta, batch)))
+        return new, PPOState(optimizer_state, beta), report(policy, trust, *aside((actor, new, state.beta, batch)))
 
     return Improvement(lambda actor: PPOState(optimizer.init(actor), jnp.ones(())), improve, REPORTS)
 
 
 def report(policy: Policy, trust: trusts.Trust, old: Tree, new: Tree, beta: Array, batch: Batch) -> Metrics:
-    """How the new actor stands to the old one on the whole batch.
+    """Compare the new actor with the old one on the whole batch.
 
     policy_loss is minus the surrogate, without the entropy bonus; kl is the mean KL(old || new); clip_share the share of
     ratios beyond the bounds of `trust`; entropy the new actor's mean.
     """
     assert policy.kl
     assert policy.entropy
-    rho, moved = ratio(policy, new, batch), policy.kl(old, new, batch.obs)
+    rho, divergence = ratio(policy, new, batch), policy.kl(old, new, batch.obs)
     clipped = (rho < trust.low) | (rho > trust.high)
     return {
-        "policy_loss": -jnp.mean(trust.objective(rho, batch.advantage, moved, beta)),
-        "kl": jnp.mean(moved),
+        "policy_loss": -jnp.mean(trust.objective(rho, batch.advantage, divergence, beta)),
+        "kl": jnp.mean(divergence),
         "clip_share": jnp.mean(clipped.astype(jnp.float32)),
         "entropy": jnp.mean(policy.entropy(new, batch.obs)),
     }

@@ -15,26 +15,26 @@ from fedrl.types import Client, Policy
 def proximal(direction: BuildDirection, *, mu: float) -> BuildDirection:
     """`direction`, of the client's objective less mu/2 |theta - theta_t|^2 (Eq. 2 there). mu = 0 is `direction` itself.
 
-    What is reported is of `direction`. For `gradient_learner`; language agents have it as `grpo(mu=…)`.
+    Reports the metrics of `direction`. For use with `gradient_learner`; language agents use `grpo(mu=…)`.
     """
     check(mu)
     if mu == 0:
         return direction
 
     def build(environment: Any, policy: Policy) -> Direction:
-        along = direction(environment, policy)
+        base = direction(environment, policy)
 
         def learn(theta: Tree, message: Tree, trajectory: Tree, client: Client, key: Key) -> tuple[Any, ...]:
-            tree, *rest = along.learn(theta, message, trajectory, client, key)
+            tree, *rest = base.learn(theta, message, trajectory, client, key)
             return trees.add(tree, pull(theta, message.theta, mu)), *rest
 
-        return along._replace(learn=learn)
+        return base._replace(learn=learn)
 
     return build
 
 
 def pull(theta: Tree, anchor: Tree, mu: float) -> Tree:
-    """- mu (theta - anchor): the gradient of what is taken off."""
+    """- mu (theta - anchor): minus the gradient of the penalty."""
     return trees.scale(mu, trees.subtract(anchor, theta))
 
 

@@ -42,11 +42,11 @@ def q_learning(*, samples: int, unsampled: Literal["keep", "decay"] = "keep") ->
         def learn(
             q: Array, message: Tree, trajectory: tuple[Array, Step], client: Client, key: Key
         ) -> tuple[Array, Array]:
-            pair, after = trajectory
-            target = after.reward + environment.gamma * jnp.max(q, axis=-1)[after.state]
-            drawn = jax.nn.one_hot(pair, states * actions, dtype=q.dtype)
-            count = jnp.sum(drawn, axis=0)
-            mean_target = (jnp.sum(drawn * target[:, None], axis=0) / jnp.maximum(count, 1.0)).reshape(q.shape)
+            pair, step = trajectory
+            target = step.reward + environment.gamma * jnp.max(q, axis=-1)[step.state]
+            one_hot = jax.nn.one_hot(pair, states * actions, dtype=q.dtype)
+            count = jnp.sum(one_hot, axis=0)
+            mean_target = (jnp.sum(one_hot * target[:, None], axis=0) / jnp.maximum(count, 1.0)).reshape(q.shape)
             residual = mean_target - q
             if unsampled == "keep":
                 residual = jnp.where(count.reshape(q.shape) > 0, residual, jnp.zeros_like(q))

@@ -29,8 +29,8 @@ def reinforce(*, horizon: int, batch: int = 1, lam: float = 0.0, bit_discount: f
 
     lam = 0 is Eq. (6), lam > 0 with a softmax table Eq. (9), lam > 0 with a bit-level softmax Eq. (10).
     `bit_discount` is the base by which the regulariser of bit q is discounted; None: gamma^(1/k), the paper's.
-    Reports episode_return (undiscounted) and episode_length of the episodes it saw. No gradient norm: it would be computed
-    from the gradient itself, and one more use of that changes the last bits of training.
+    Reports episode_return (undiscounted) and episode_length of its episodes. It reports no gradient norm: computing one
+    would use the gradient a second time, which changes the last bits of training.
     """
     at_least(1, horizon=horizon, batch=batch)
     at_least(0, "0 does not regularise", lam=lam)
@@ -78,33 +78,33 @@ def reward_to_go(
     lam: float = 0.0,
     bit_discount: float | None = None,
 ) -> Array:
-    """What each decision is credited with, [B, T, k]: discounted (from time zero) reward earned from it on.
+    """The credit of each decision [B, T, k]: the reward from that decision on, discounted from time zero.
 
-    Unlike the print of Eq. (10), the reward of time p counts gamma^p whole, not gamma^p * gammabar^(k-1), and the sum
+    Unlike Eq. (10) as printed, the reward of time p is weighted by gamma^p alone, not gamma^p * gammabar^(k-1), and the sum
     runs over all kT bits: that is the bit-level MDP of App. F.1, of which the estimator must be unbiased (up to T).
     """
     k, gamma = policy.decisions, environment.gamma
     base = gamma ** (1.0 / k) if bit_discount is None else bit_discount
     horizon = trajectory.reward.shape[1]
     discount = jnp.asarray(gamma, trajectory.reward.dtype) ** jnp.arange(horizon, dtype=trajectory.reward.dtype)
-    earned = (discount[None, :] * trajectory.reward)[..., None]
+    rewards = (discount[None, :] * trajectory.reward)[..., None]
     if k > 1:  # the reward comes with the last bit
-        earned = jnp.pad(earned, ((0, 0), (0, 0), (k - 1, 0)))
+        rewards = jnp.pad(rewards, ((0, 0), (0, 0), (k - 1, 0)))
     if lam:
         spread = base ** jnp.arange(k, dtype=trajectory.reward.dtype)
         surprise = -policy.log_probs(theta, trajectory.obs, trajectory.choice) * trajectory.alive[..., None].astype(
             trajectory.reward.dtype
         )
-        earned = earned + lam * discount[None, :, None] * spread[None, None, :] * surprise
-    flat = earned.reshape(earned.shape[0], -1)
-    return jax.lax.stop_gradient(jax.lax.cumsum(flat, axis=1, reverse=True).reshape(earned.shape))
+        rewards = rewards + lam * discount[None, :, None] * spread[None, None, :] * surprise
+    flat = rewards.reshape(rewards.shape[0], -1)
+    return jax.lax.stop_gradient(jax.lax.cumsum(flat, axis=1, reverse=True).reshape(rewards.shape))
 
 
 def scores(policy: Policy, theta: Tree, trajectory: Trajectory, credit: Array) -> Callable[[Tree, Array], Tree]:
     """The function (theta, weight [B]) -> sum over episodes b of weight[b] times their sum of credit * grad log pi.
 
-    Where observations and choices are finite the sum over time is done here, once, into a table [B, S, C, k], whatever
-    number of parameters it is then asked at.
+    If observations and choices are finite, the sum over time is computed only once, as a table [B, S, C, k], however many
+    times the function is then called.
     """
     credit = credit * trajectory.alive[..., None].astype(credit.dtype)
 
@@ -121,8 +121,8 @@ def scores(policy: Policy, theta: Tree, trajectory: Trajectory, credit: Array) -
 
     tables = jax.vmap(episode)(trajectory.obs * choices + trajectory.choice, credit).reshape(-1, states, choices, k)
 
-    def at(theta: Tree, weight: Array) -> Tree:
+    def score_at(theta: Tree, weight: Array) -> Tree:
         (gradient,) = jax.vjp(table, theta)[1](trees.weighted_sum(weight, tables))
         return gradient
 
-    return at
+    return score_at

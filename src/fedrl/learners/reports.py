@@ -1,10 +1,10 @@
-"""What a client reports of its local steps: running means that a learner carries in its local state.
+"""The metrics of a client's local steps: running means that a learner carries in its local state.
 
-A learner starts from `nothing(names)`, adds what each local step measured, and reports `means`. A number that is not finite
-counts as not measured; where nothing was measured the mean is NaN, which nobody averages.
+A learner starts from `nothing(names)`, adds the measurements of each local step, and reports `means`. A number that is not
+finite counts as not measured. Without any measurement the mean is NaN, which the server leaves out of its averages.
 
-XLA compiles a report together with the training it is about. So that training keeps its bits a report only uses what the
-loops of training take in or give out, set `aside` by a barrier; tests compare parameters with and without it.
+XLA compiles a report together with the training it describes. To leave the bits of training unchanged, a report uses only
+inputs and outputs of the training loops, set `aside` by a barrier; tests compare parameters with and without reports.
 """
 
 from collections.abc import Iterable, Mapping
@@ -31,7 +31,7 @@ aside: Barrier = jax.lax.optimization_barrier
 
 
 class Mean(NamedTuple):
-    """A mean under way; float32."""
+    """A running mean; float32."""
 
     total: Array
     times: Array  # how often it was measured
@@ -48,12 +48,12 @@ def nothing(names: Iterable[str]) -> Report:
 def measured(values: Mapping[str, Array | float]) -> Report:
     """The numbers of one local step, each counted once if it is finite."""
 
-    def once(number: Array | float) -> Mean:
+    def as_mean(number: Array | float) -> Mean:
         value = jnp.asarray(number, jnp.float32)
         finite = jnp.isfinite(value)
         return Mean(jnp.where(finite, value, jnp.zeros_like(value)), finite.astype(jnp.float32))
 
-    return {name: once(value) for name, value in values.items()}
+    return {name: as_mean(value) for name, value in values.items()}
 
 
 def added(report: Report, step: Report) -> Report:
@@ -67,42 +67,44 @@ def added(report: Report, step: Report) -> Report:
 
 
 def means(report: Report) -> Metrics:
-    """Each total by its count: the mean over local steps, or over episodes where these were counted."""
+    """Each total divided by its count: the mean over local steps, or over episodes where episodes are counted."""
     return {name: total / times for name, (total, times) in report.items()}
 
 
 def ended_episodes(trajectory: Trajectory, *, goes_on: bool = False) -> Report:
-    """Mean return (undiscounted, as the world gave it) and length of the episodes that ended, in rows of several.
+    """Mean return (undiscounted, as the environment paid it) and length of the episodes that ended, in rows of several.
 
-    An episode ends where the task is over or its time is up. Time that is up at the last step of a row cannot be told from
-    the row's own end and does not count. With `goes_on` a row may open in the middle of an episode, which is left out. If
-    none ended both are NaN.
+    An episode ends where it is terminated or truncated. A truncation at the last step of a row cannot be told from the end
+    of the row and does not count. With `goes_on`, a row may begin in the middle of an episode, which is left out. If no
+    episode ended, both are NaN.
     """
     ends = (trajectory.terminated | jnp.asarray(trajectory.truncated).at[:, -1].set(False)) & trajectory.alive
     last_end = jax.lax.cummax(ends.astype(jnp.int32), axis=1, reverse=True)  # 1 up to the last end of the row
-    counted, count = last_end, jnp.sum(ends)
+    mask, count = last_end, jnp.sum(ends)
     if goes_on:
-        so_far = jax.lax.cummax(ends.astype(jnp.int32), axis=1)
-        after_first = jnp.concatenate([jnp.zeros_like(so_far[:, :1]), so_far[:, :-1]], axis=1)
-        counted, count = last_end * after_first, count - jnp.sum(jnp.any(ends, axis=1))
-    return _episodes(trajectory, counted.astype(jnp.float32), count)
+        ends_before = jax.lax.cummax(ends.astype(jnp.int32), axis=1)
+        after_first = jnp.concatenate([jnp.zeros_like(ends_before[:, :1]), ends_before[:, :-1]], axis=1)
+        mask, count = last_end * after_first, count - jnp.sum(jnp.any(ends, axis=1))
+    return _episodes(trajectory, mask.astype(jnp.float32), count)
 
 
 def first_episodes(trajectory: Trajectory) -> Report:
-    """Mean return (undiscounted) and length of rows of one episode each, over by then or not."""
+    """Mean return (undiscounted) and length of rows of one episode each, whether it has ended or not."""
     return _episodes(trajectory, jnp.ones_like(trajectory.reward, jnp.float32), jnp.asarray(trajectory.reward.shape[0]))
 
 
-def _episodes(trajectory: Trajectory, counted: Array, count: Array) -> Report:
-    earned = jnp.sum(counted * trajectory.reward.astype(jnp.float32))
-    steps = jnp.sum(counted * trajectory.alive.astype(jnp.float32))
-    return {name: Mean(total, count.astype(jnp.float32)) for name, total in zip(EPISODES, (earned, steps), strict=True)}
+def _episodes(trajectory: Trajectory, mask: Array, count: Array) -> Report:
+    returns = jnp.sum(mask * trajectory.reward.astype(jnp.float32))
+    steps = jnp.sum(mask * trajectory.alive.astype(jnp.float32))
+    return {
+        name: Mean(total, count.astype(jnp.float32)) for name, total in zip(EPISODES, (returns, steps), strict=True)
+    }
 
 
 def critic_fit(target: Array, old: Array, new: Array, *, unit: float = 1.0) -> Metrics:
     """`old` and `new` are V before and after it was fitted to `target`.
 
-    value_loss is what the critic descends, the mean square of unit (new - target). explained_variance is
+    value_loss is the loss that the critic minimises, the mean square of unit (new - target). explained_variance is
     1 - Var(target - old) / Var(target): 1 if the V that judged the actor was perfect, 0 if it was constant.
     """
     return {
@@ -112,6 +114,6 @@ def critic_fit(target: Array, old: Array, new: Array, *, unit: float = 1.0) -> M
 
 
 def importance(weight: Array) -> Metrics:
-    """Of importance weights [n]: the largest, and the effective sample size (sum w)^2 / sum w^2 as a share of n."""
+    """The largest of the importance weights [n], and their effective sample size (sum w)^2 / sum w^2 as a share of n."""
     effective = jnp.square(jnp.sum(weight)) / (weight.shape[0] * jnp.sum(jnp.square(weight)))
     return {"largest_weight": jnp.max(weight), "effective_share": effective}

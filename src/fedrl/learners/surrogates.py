@@ -1,4 +1,4 @@
-"""How far a policy may move on one batch: PPO's two ways, the clipped ratio and the adaptive KL penalty."""
+"""How far a policy may move on one batch: PPO's clipped ratio and its adaptive KL penalty."""
 
 import math
 from collections.abc import Callable

@@ -25,18 +25,18 @@ class Anchor(NamedTuple):
     theta: Tree
     theta_prev: Tree
     u: Tree
-    selection: Tree = ()  # what a selection tells those who train
+    selection: Tree = ()  # what a selection announces to the clients that train
 
 
 @checked
 def svrpg(*, beta: float, horizon: int, batch: int = 1, corrected: bool = True) -> BuildDirection:
     """beta g(theta) + (1 - beta) [u + g(theta) - w g(theta_prev)] from episodes sampled under `theta`.
 
-    beta = 1 is plain REINFORCE. The paper samples one episode per local step (`batch` = 1). corrected=False leaves the
-    term -w g(theta_prev) out: not the paper's method but heavy-ball momentum, whose steps add up to 1 / beta; it is here
-    because it alone gives the order that the paper's Table 2 prints (docs/reproductions.md).
+    beta = 1 is plain REINFORCE. The paper samples one episode per local step (`batch` = 1). corrected=False drops the
+    term -w g(theta_prev). That is not the paper's method but heavy-ball momentum, whose steps add up to 1 / beta; it exists
+    because it alone reproduces the order in the paper's Table 2 (docs/reproductions.md).
 
-    Reports what `reinforce` does, of g(theta); where there is a w also the largest one and its effective_share, (sum w)^2 /
+    Reports the metrics of `reinforce`. Where w is used, also largest_weight and effective_share, (sum w)^2 /
     (batch * sum w^2): 1 while theta is theta_prev, 1 / batch if one episode has all the weight.
     """
     at_least(0, beta=beta)
@@ -51,15 +51,15 @@ def svrpg(*, beta: float, horizon: int, batch: int = 1, corrected: bool = True) 
         ) -> tuple[Tree, Array, Report]:
             to_go = reward_to_go(environment, policy, theta, trajectory)
             mean = jnp.full((batch,), 1.0 / batch, to_go.dtype)
-            at = scores(policy, theta, trajectory, to_go)
-            g = at(theta, mean)
+            score_at = scores(policy, theta, trajectory, to_go)
+            g = score_at(theta, mean)
             report = first_episodes(aside(trajectory))
             if beta == 1.0:
                 return g, env_steps(trajectory), report
             if not corrected:
                 return trees.add(g, trees.scale(1.0 - beta, anchor.u)), env_steps(trajectory), report
             weight = importance_weight(policy, anchor.theta_prev, theta, trajectory)
-            g_prev = at(anchor.theta_prev, mean * weight)
+            g_prev = score_at(anchor.theta_prev, mean * weight)
             report |= measured(importance(aside(weight)))
             # beta g + (1 - beta)(u + g - w g') = g + (1 - beta)(u - w g')
             return (
@@ -86,6 +86,6 @@ def importance_weight(policy: Policy, theta_new: Tree, theta: Tree, trajectory: 
 
 
 def log_likelihood(policy: Policy, theta: Tree, trajectory: Trajectory) -> Array:
-    """log p(tau | theta) of every episode [B], up to what does not depend on theta."""
+    """log p(tau | theta) of every episode [B], up to terms that do not depend on theta."""
     log_probs = jnp.sum(policy.log_probs(theta, trajectory.obs, trajectory.choice), axis=-1)
     return jnp.sum(jnp.where(trajectory.alive, log_probs, jnp.zeros_like(log_probs)), axis=1)

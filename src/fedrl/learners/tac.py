@@ -46,13 +46,14 @@ def tac(
     """TAC (Lee et al. 2019) on the batch just rolled out: ascends mean(rho A) + alpha mean(S_q(pi(.|s))).
 
     `q` is the entropic index: 1 gives Shannon's entropy and thus the usual actor-critic, 2 the sparse one. rho is one at
-    the first minibatch and accounts for what the earlier ones moved. `alpha` and `learning_rate` are numbers, or schedules
-    by round; the settings from `policy` on are explained in `ActorCritic`.
+    the first minibatch and then corrects for the updates of the earlier ones. `alpha` and `learning_rate` are numbers, or
+    schedules by round; `ActorCritic` explains the settings from `policy` on.
 
     Unlike the paper, whose critics learn from a replay buffer and count the entropy of all later steps, this is the
     on-policy form: a drop-in for PPO, as Xu et al. 2024 (Fig. 6f) use it.
 
-    Reports policy_loss (of the surrogate alone), tsallis_entropy and kl on the whole batch, and what all actor-critics do.
+    Reports policy_loss (of the surrogate alone), tsallis_entropy and kl on the whole batch, and the metrics of all
+    actor-critics.
     """
     above(0, "it is the entropic index, and between 1 and 2 is usual", q=q)
     at_least(0, epochs=epochs)
@@ -66,12 +67,12 @@ def tac(
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:
-        return _climbing(policy, q, alpha_at, optimizer, learning_rate_at, epochs=epochs, minibatch=minibatch)
+        return _surrogate_ascent(policy, q, alpha_at, optimizer, learning_rate_at, epochs=epochs, minibatch=minibatch)
 
     return actor_critic(improvement, settings)
 
 
-def _climbing(
+def _surrogate_ascent(
     policy: Policy,
     q: float,
     alpha_at: Schedule,
@@ -81,7 +82,7 @@ def _climbing(
     epochs: int,
     minibatch: int,
 ) -> Improvement:
-    """The actor up its surrogate and Tsallis entropy, minibatch by minibatch."""
+    """Ascend the surrogate and the Tsallis entropy, minibatch by minibatch."""
     if not policy.tsallis:
         raise ValueError("TAC needs a policy with closed-form Tsallis entropies; use fedrl.policies.mlp")
     tsallis = policy.tsallis
@@ -102,12 +103,12 @@ def _climbing(
 
 
 def reports(policy: Policy) -> tuple[str, ...]:
-    """What can be said of this policy: a KL only where it has one in closed form."""
+    """The names of the metrics: kl only if the policy has one in closed form."""
     return ("policy_loss", "tsallis_entropy", *(["kl"] if policy.kl else []))
 
 
 def report(policy: Policy, q: float, old: Tree, new: Tree, batch: Batch) -> Metrics:
-    """On the whole batch: minus the mean of rho A, the new actor's mean S_q, and the mean KL(old || new)."""
+    """Minus the mean of rho A, the new actor's mean S_q and the mean KL(old || new), on the whole batch."""
     assert policy.tsallis
     metrics = {
         "policy_loss": -surrogate(policy, new, batch),

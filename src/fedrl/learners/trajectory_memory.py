@@ -1,4 +1,4 @@
-"""A memory of the last trajectories for learners without a critic, so that selections can look at their clients."""
+"""A memory of the last trajectories for learners without a critic, so that selections can evaluate their clients."""
 
 from typing import Any, NamedTuple
 
@@ -44,14 +44,14 @@ def remembering(
         return jnp.sum(policy.log_probs(theta, obs, choice), axis=-1)
 
     def advantages(theta: Tree, client: Client) -> Array:
-        """Discounted rewards to go, less their mean over the steps remembered: there is no critic to compare with."""
+        """Discounted rewards to go, minus their mean over the remembered steps, which replaces a critic."""
         recent: Trajectory = client.memory
         to_go = _to_go(recent, environment.gamma)
         alive: Array = recent.alive.astype(to_go.dtype)
         return alive * (to_go - jnp.sum(alive * to_go) / jnp.maximum(jnp.sum(alive), 1.0))
 
     def loss(theta: Tree, client: Client) -> Array:
-        """Minus the mean discounted return; its gradient is that of REINFORCE on what is remembered."""
+        """Minus the mean discounted return; its gradient is that of REINFORCE on the remembered episodes."""
         recent: Trajectory = client.memory
         to_go = _to_go(recent, environment.gamma)
         discount = jnp.asarray(environment.gamma, to_go.dtype) ** jnp.arange(horizon, dtype=to_go.dtype)
@@ -60,7 +60,7 @@ def remembering(
         zero = log_prob - jax.lax.stop_gradient(log_prob)
         return -jnp.mean(to_go[:, 0] + jnp.sum(credit * zero, axis=1))
 
-    local = _remembering_local(learner.local, batch)
+    local = _record_trajectories(learner.local, batch)
     return learner._replace(
         local=local,
         memory=empty,
@@ -68,7 +68,7 @@ def remembering(
         log_pi=log_pi,
         advantages=advantages,
         loss=loss,
-        opening=(_looking(local, remember),),
+        opening=(_fill_memory(local, remember),),
     )
 
 
@@ -78,11 +78,11 @@ def _theta_shapes(policy: Policy) -> Tree:
 
 def _to_go(trajectory: Trajectory, gamma: float) -> Array:
     """[B, T] discounted reward from each step to the end of its episode."""
-    nothing = jnp.zeros_like(trajectory.reward)
-    return gae(trajectory, trajectory.reward, nothing, nothing, gamma=gamma, gae_lambda=1.0)
+    zeros = jnp.zeros_like(trajectory.reward)
+    return gae(trajectory, trajectory.reward, zeros, zeros, gamma=gamma, gae_lambda=1.0)
 
 
-def _remembering_local(inner: LocalUpdate, batch: int) -> LocalUpdate:
+def _record_trajectories(inner: LocalUpdate, batch: int) -> LocalUpdate:
     sample: Any = inner.sample  # of one client, or of all that share an environment
 
     def start(message: Any, client: Client, key: Key) -> Remembering:
@@ -107,7 +107,7 @@ def _remembering_local(inner: LocalUpdate, batch: int) -> LocalUpdate:
     )
 
 
-def _looking(local: LocalUpdate, remember: int) -> LocalUpdate:
+def _fill_memory(local: LocalUpdate, remember: int) -> LocalUpdate:
     """`local` that only fills the memory: it moves no parameters and reports nothing."""
 
     def estimate(state: Remembering, trajectory: Trajectory, client: Client, key: Key) -> tuple[Tree, Remembering]:

@@ -20,7 +20,7 @@ from fedrl.types import BuildLearner, BuildPolicy, Metrics, Policy
 
 Scalar = Callable[[Array], Array]  # a number for every flat vector of parameters
 
-conjugate_gradient: Callable[..., tuple[Array, Any]] = cg  # which JAX leaves untyped
+conjugate_gradient: Callable[..., tuple[Array, Any]] = cg  # JAX does not annotate it
 
 
 @checked
@@ -50,11 +50,11 @@ def trpo(
     """TRPO (Schulman et al. 2015, Eq. 14 and App. C): the mean KL of one iteration is at most `delta`.
 
     `iterations` of conjugate gradient find the direction with `damping` added to the Fisher matrix; the step is multiplied
-    by `shrink` up to `backtracks` - 1 times until the surrogate improves and the bound holds, else the policy stays. The
-    settings from `policy` on are explained in `ActorCritic`.
+    by `shrink` up to `backtracks` - 1 times until the surrogate improves and the bound holds, else the policy stays.
+    `ActorCritic` explains the settings from `policy` on.
 
-    Reports surrogate_gain, kl and entropy on the whole batch, the share of steps that were accepted and the backtracks
-    before (all of them where none was), and what all actor-critics do.
+    Reports surrogate_gain, kl and entropy on the whole batch, the share of steps that were accepted, the number of
+    backtracks (`backtracks` if none was accepted), and the metrics of all actor-critics.
     """
     if not (delta > 0 and damping >= 0 and 0 < shrink < 1):
         raise ValueError(
@@ -70,48 +70,49 @@ def trpo(
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:
-        return _stepping(
+        return _natural_gradient(
             policy, delta=delta, damping=damping, iterations=iterations, backtracks=backtracks, shrink=shrink
         )
 
     return actor_critic(improvement, settings)
 
 
-def _stepping(
+def _natural_gradient(
     policy: Policy, *, delta: float, damping: float, iterations: int, backtracks: int, shrink: float
 ) -> Improvement:
-    """The actor by one natural step, shortened until it is good."""
+    """Take one natural-gradient step, shortened until it is acceptable."""
     if not policy.kl:
         raise ValueError("TRPO needs a policy with closed-form KL; use fedrl.policies.mlp")
     kl = policy.kl
 
-    def improve(
-        actor: Tree, nothing: tuple[()], batch: Batch, round: Array, key: Key
-    ) -> tuple[Tree, tuple[()], Metrics]:
-        theta, shaped = ravel_pytree(actor)
+    def improve(actor: Tree, state: tuple[()], batch: Batch, round: Array, key: Key) -> tuple[Tree, tuple[()], Metrics]:
+        theta, unravel = ravel_pytree(actor)
 
         def gain(new: Array) -> Array:
-            return surrogate(policy, shaped(new), batch)
+            return surrogate(policy, unravel(new), batch)
 
         def mean_kl(new: Array) -> Array:
-            return jnp.mean(kl(actor, shaped(new), batch.obs))
+            return jnp.mean(kl(actor, unravel(new), batch.obs))
 
         step = natural_step(gain, mean_kl, theta, delta=delta, damping=damping, iterations=iterations)
-        new, tries = line_search(gain, mean_kl, theta, step, delta=delta, backtracks=backtracks, shrink=shrink)
-        metrics = report(policy, *aside((actor, shaped(new), batch)))
-        counts = {"accepted": (tries < backtracks).astype(jnp.float32), "backtracks": tries.astype(jnp.float32)}
-        return shaped(new), nothing, metrics | counts
+        new, num_backtracks = line_search(gain, mean_kl, theta, step, delta=delta, backtracks=backtracks, shrink=shrink)
+        metrics = report(policy, *aside((actor, unravel(new), batch)))
+        counts = {
+            "accepted": (num_backtracks < backtracks).astype(jnp.float32),
+            "backtracks": num_backtracks.astype(jnp.float32),
+        }
+        return unravel(new), state, metrics | counts
 
     return Improvement(lambda actor: (), improve, reports(policy))
 
 
 def reports(policy: Policy) -> tuple[str, ...]:
-    """What can be said of this policy: an entropy only where it has one in closed form."""
+    """The names of the metrics: entropy only if the policy has one in closed form."""
     return ("surrogate_gain", "kl", *(["entropy"] if policy.entropy else []), "accepted", "backtracks")
 
 
 def report(policy: Policy, old: Tree, new: Tree, batch: Batch) -> Metrics:
-    """On the whole batch: by how much mean(rho A) grew, the mean KL(old || new), the new actor's mean entropy."""
+    """The gain in mean(rho A), the mean KL(old || new) and the new actor's mean entropy, on the whole batch."""
     assert policy.kl
     metrics = {
         "surrogate_gain": surrogate(policy, new, batch) - surrogate(policy, old, batch),
@@ -121,7 +122,7 @@ def report(policy: Policy, old: Tree, new: Tree, batch: Batch) -> Metrics:
 
 
 def fisher_product(mean_kl: Scalar, theta: Array, v: Array) -> Array:
-    """F v, F being the Hessian at theta of the mean KL from theta: App. C.1."""
+    """F v, where F is the Hessian at theta of the mean KL from theta: App. C.1."""
     product: Array = jax.jvp(jax.grad(mean_kl), (theta,), (v,))[1]
     return product
 
@@ -145,16 +146,16 @@ def line_search(
 ) -> tuple[Array, Array]:
     """theta + shrink^j step for the first j < `backtracks` with more gain than theta and a mean KL of at most `delta`.
 
-    Where there is none it is theta. Also returned is j, the number of backtracks, which then is `backtracks`.
+    If there is none, theta itself. Also returns j, the number of backtracks; it is `backtracks` if there is none.
     """
-    before = gain(theta)
+    gain_at_theta = gain(theta)
 
-    def there(j: Array) -> Array:
+    def candidate(j: Array) -> Array:
         return theta + jnp.asarray(shrink, step.dtype) ** j.astype(step.dtype) * step
 
-    def refused(j: Array) -> Array:
-        new = there(j)
-        return ~((gain(new) > before) & (mean_kl(new) <= delta))
+    def is_rejected(j: Array) -> Array:
+        new = candidate(j)
+        return ~((gain(new) > gain_at_theta) & (mean_kl(new) <= delta))
 
-    j = jax.lax.while_loop(lambda j: (j < backtracks) & refused(j), lambda j: j + 1, jnp.zeros((), jnp.int32))
-    return jnp.where(j < backtracks, there(j), theta), j
+    j = jax.lax.while_loop(lambda j: (j < backtracks) & is_rejected(j), lambda j: j + 1, jnp.zeros((), jnp.int32))
+    return jnp.where(j < backtracks, candidate(j), theta), j

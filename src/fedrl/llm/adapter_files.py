@@ -1,4 +1,4 @@
-"""Adapters as peft writes them: a folder with adapter_config.json and adapter_model.safetensors."""
+"""Adapters in the format of peft: a folder with adapter_config.json and adapter_model.safetensors."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ PLAIN = {"use_dora": False, "use_rslora": False, "bias": "none", "modules_to_sav
 
 
 def save_adapter(model: Model, folder: Path) -> None:
-    """The adapters of `model` as they are, its frozen factors too."""
+    """Save the adapters of `model`, including frozen factors."""
     lora = model.lora
     if lora is None:
         raise ModelError("all parameters of this model were trained, so it has no adapter; export it as 'merged'")
@@ -38,7 +38,7 @@ def save_adapter(model: Model, folder: Path) -> None:
 
 
 def read_adapter(folder: str | Path, lora: Lora | None, shapes: dict[str, tuple[int, ...]]) -> Theta:
-    """The adapter in `folder`, by the network's own names; it must be one of `lora` with exactly these `shapes`."""
+    """The adapter in `folder`, under the network's own names; it must match `lora` and exactly these `shapes`."""
     if lora is None:
         raise ModelError(
             f"the adapter {folder} needs adapters to start, and all parameters are trained; give lora=Lora(…)"
@@ -54,21 +54,21 @@ def read_adapter(folder: str | Path, lora: Lora | None, shapes: dict[str, tuple[
             f"the adapter {folder} has rank {rank} and alpha {alpha}, training {lora.rank} and {lora.alpha}; "
             f"give lora=Lora(rank={rank}, alpha={alpha}, layers=…)"
         )
-    found = {_own_name(name): tensor.float().numpy() for name, tensor in tensors.items()}
+    arrays = {_own_name(name): tensor.float().numpy() for name, tensor in tensors.items()}
     differing = sorted(
-        name for name in found.keys() | shapes.keys() if name not in found or found[name].shape != shapes.get(name)
+        name for name in arrays.keys() | shapes.keys() if name not in arrays or arrays[name].shape != shapes.get(name)
     )
     if differing:
         raise ModelError(
             f"the adapter {folder} does not fit the model's adapters: {len(differing)} of their arrays differ, "
             f"{differing[0]} among them; choose the layers that it adapts: lora=Lora(…, layers=…)"
         )
-    return found
+    return arrays
 
 
 @torch.no_grad()
 def load_adapter(model: Model, adapter: Theta) -> None:
-    """Make `adapter` that of the model, frozen factors included."""
+    """Load `adapter` into the model, frozen factors included."""
     parameters = dict(model.net.named_parameters())
     for name, value in adapter.items():
         parameters[name].copy_(torch.from_numpy(np.array(value)))

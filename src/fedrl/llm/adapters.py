@@ -1,7 +1,7 @@
 """Averaging adapters: the mean of factors is not a factor of the mean, mean(B) mean(A) != mean(B A).
 
-Federated averaging takes the first, as is usual. `of_products` takes the second, exact before it is cut to the rank again.
-With `Lora(freeze_a=True)` A is the same for all, so the two are one, and federated averaging is exact.
+Federated averaging takes the first, as is usual. `of_products` takes the second, which is exact before truncation to the
+rank. With `Lora(freeze_a=True)` all clients have the same A, so the two are equal, and federated averaging is exact.
 """
 
 from typing import Any
@@ -19,12 +19,12 @@ from fedrl.types import Algorithm, Cohort, Metrics
 
 @checked_only
 def of_products(method: Method, *, used: bool = True) -> Method:
-    """`method` (federated averaging of adapters) whose server averages what the adapters do, B A, instead of A and B.
+    """`method` (federated averaging of adapters) whose server averages the products B A instead of A and B.
 
     The mean of c clients' products has rank up to c r; the best approximation of rank r is kept (by singular values). The
-    log says how far the usual mean would have been from the exact one ("factors_off"), and this one ("rank_off"), both as
-    shares of how far the exact one moved in this round; with `used=False` it only says so. Parameters that are no adapters
-    are averaged as ever. Uploads must come as they are: a channel that hides them leaves nothing to multiply.
+    log has the distance of the usual mean from the exact one ("factors_off") and of this approximation from it ("rank_off"),
+    both relative to the update of the exact one in this round; with `used=False` the result is only logged. Other parameters
+    than adapters are averaged as usual. Uploads must arrive unchanged: a channel that hides them leaves nothing to multiply.
     """
 
     def build(federation: Federation) -> Algorithm:
@@ -43,22 +43,27 @@ def of_products(method: Method, *, used: bool = True) -> Method:
         def combine(uploads: tuple[Theta, Tree], cohort: Cohort) -> tuple[Tree, Theta]:
             return train.combine(uploads, cohort), uploads[0]
 
-        def receive(server: Any, came: tuple[Tree, Theta], cohort: Cohort, key: Key) -> tuple[Any, Metrics]:
-            usual, metrics = train.receive(server, came[0], cohort, key)
+        def receive(server: Any, uploads: tuple[Tree, Theta], cohort: Cohort, key: Key) -> tuple[Any, Metrics]:
+            plain_server, metrics = train.receive(server, uploads[0], cohort, key)
             weight = jnp.where(cohort.present, cohort.weight, jnp.zeros_like(cohort.weight))
             weight = weight / jnp.maximum(jnp.sum(weight), jnp.finfo(weight.dtype).tiny)
-            theta, off = dict(usual.theta), []
+            theta, squared_distances = dict(plain_server.theta), []
             for a in (name for name in server.theta if "lora_A" in name):
                 b = a.replace("lora_A", "lora_B")
-                A, B = (server.theta[name][None] + came[1][name] for name in (a, b))
+                A, B = (server.theta[name][None] + uploads[1][name] for name in (a, b))
                 theta[a], theta[b] = _truncate(A, B, weight)
-                off.append(
-                    [_squared_distance(A, B, weight, tree[a], tree[b]) for tree in (usual.theta, theta, server.theta)]
+                squared_distances.append(
+                    [
+                        _squared_distance(A, B, weight, tree[a], tree[b])
+                        for tree in (plain_server.theta, theta, server.theta)
+                    ]
                 )
-            factors, rank, moved = jnp.sum(jnp.asarray(off), axis=0)
-            moved = jnp.maximum(moved, jnp.finfo(moved.dtype).tiny)  # nobody may have learnt anything
-            share = {"factors_off": (factors / moved) ** 0.5, "rank_off": (rank / moved) ** 0.5}
-            return usual._replace(theta=theta) if used else usual, metrics | share
+            factors, rank, squared_update = jnp.sum(jnp.asarray(squared_distances), axis=0)
+            squared_update = jnp.maximum(
+                squared_update, jnp.finfo(squared_update.dtype).tiny
+            )  # zero if no client has learnt anything
+            share = {"factors_off": (factors / squared_update) ** 0.5, "rank_off": (rank / squared_update) ** 0.5}
+            return plain_server._replace(theta=theta) if used else plain_server, metrics | share
 
         return algorithm.with_training(train._replace(combine=combine, receive=receive))._replace(init=init)
 
@@ -82,7 +87,7 @@ def _sum(A: Array, B: Array, weight: Array) -> tuple[Array, Array]:
 
 
 def _squared_distance(A: Array, B: Array, weight: Array, a: Array, b: Array) -> Array:
-    """|sum_k w_k B_k A_k - b a|^2 by the factors alone: a product has as many entries as the model's own matrix."""
+    """|sum_k w_k B_k A_k - b a|^2 from the factors alone: a product would be as large as the model's own matrix."""
     left, right = _sum(A, B, weight)
     r_left = jnp.linalg.qr(jnp.concatenate([left, -b], axis=1), mode="r")
     r_right = jnp.linalg.qr(jnp.concatenate([right, a], axis=0).T, mode="r")

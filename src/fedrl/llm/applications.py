@@ -1,4 +1,4 @@
-"""The two applications of FedAgentGym, ready to be shared out: worlds, whose task is whose, and what experts would do."""
+"""The two applications of FedAgentGym, ready to be partitioned: environments, lists of tasks, and expert plans."""
 
 import tempfile
 from collections.abc import Callable
@@ -25,13 +25,13 @@ from fedrl.llm.webshop.shop import Shop, open_shop
 
 
 class Application(NamedTuple):
-    """Tasks are numbers of the environment's; the three lists have none in common."""
+    """Tasks are the environment's task numbers; the three lists are disjoint."""
 
     environment: TextEnvironment
-    pool: np.ndarray  # what clients are given tasks from
+    pool: np.ndarray  # tasks to divide among clients
     categories: list[str]  # of the pool
-    held_out: np.ndarray  # what is evaluated on
-    public: np.ndarray  # what demonstrations are of
+    held_out: np.ndarray  # tasks for evaluation
+    public: np.ndarray  # tasks of the demonstrations
     expert: Callable[[int], list[str]]  # (task) -> commands that win it
 
 
@@ -76,7 +76,7 @@ class WebShop:
 @checked_class
 @dataclass(frozen=True)
 class Household:
-    """Generated games, or ALFWorld's own files (`folder`); what is held out plays in rooms that nobody trained in."""
+    """Generated games, or ALFWorld's own files (`folder`); the held-out games are in rooms that are not in training."""
 
     games: int = 2000  # of the training split, the demonstrated ones among them
     seed: int = 0
@@ -85,7 +85,7 @@ class Household:
     held_out: int = 128
     public: int = 500
     size: Size = Size()
-    detours: int = 3  # at most so many places are looked into in vain before a demonstration goes the right way
+    detours: int = 3  # a demonstration visits at most this many wrong places before the right one
 
     def __post_init__(self) -> None:
         at_least(1, games=self.games, step_limit=self.step_limit, held_out=self.held_out, public=self.public)
@@ -109,12 +109,12 @@ class Household:
 
 @lru_cache(maxsize=2)
 def _games(settings: Household) -> list[Game]:
-    """Training games first, then those held out."""
+    """Training games first, then held-out ones."""
     if settings.folder:
-        train, unseen = (games.from_folder(settings.folder, split) for split in ("train", "valid_unseen"))
-        if len(unseen) < settings.held_out:
-            raise ValueError(f"{settings.folder} has {len(unseen)} unseen games, {settings.held_out} were asked for")
-        return [*train[: settings.games], *unseen[: settings.held_out]]
+        train, held_out = (games.from_folder(settings.folder, split) for split in ("train", "valid_unseen"))
+        if len(held_out) < settings.held_out:
+            raise ValueError(f"{settings.folder} has {len(held_out)} unseen games, {settings.held_out} were asked for")
+        return [*train[: settings.games], *held_out[: settings.held_out]]
     return [
         *games.generated("train", settings.games, settings.seed, size=settings.size),
         *games.generated("valid_unseen", settings.held_out, settings.seed, size=settings.size),
@@ -126,14 +126,14 @@ def _household_env(settings: Household) -> gymnasium.Env:
 
 
 def _house_expert(settings: Household, task: int) -> list[str]:
-    """The plan, after some places have been looked into in vain: whoever imitates it is to search, not to guess."""
+    """The plan, after visits to some wrong places, so that a model that imitates it learns to search, not to guess."""
     game = _games(settings)[task]
     plan, random = housekeeping(game), generator_at(settings.seed, "household", "detours", task)
     player = simulator.load(game)
     player.reset()
-    elsewhere = [command for command in player.admissible if command.startswith("go to ") and command != plan[0]]
+    other_places = [command for command in player.admissible if command.startswith("go to ") and command != plan[0]]
     detour: list[str] = []
-    for place in random.permutation(elsewhere)[: int(random.integers(settings.detours + 1))].tolist():
+    for place in random.permutation(other_places)[: int(random.integers(settings.detours + 1))].tolist():
         player.step(place)
         detour.append(place)
         if (opening := place.replace("go to", "open")) in player.admissible:

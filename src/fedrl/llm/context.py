@@ -16,14 +16,14 @@ from transformers import PreTrainedTokenizerBase
 from fedrl.llm.models.pocket import AGENT, END, WORLD
 from fedrl.llm.prompt import prompt
 
-USER, SAID, AGAIN = "\u2460", "\u2461", "\u2462"  # stand for the first turn, the answer and the second turn
+USER, SAID, AGAIN = "\u2460", "\u2461", "\u2462"  # placeholders for the first turn, the answer and the second turn
 DATE = "26 Jul 2024"  # Llama 3.2's own default
 
 
 class PromptTemplate(NamedTuple):
     """A transcript is `opening` observation `turn`, then answer `end` `between` observation `turn`, and so on.
 
-    A prompt that stands alone is between `opening` and `turn`.
+    A prompt on its own stands between `opening` and `turn`.
     """
 
     opening: str
@@ -45,22 +45,22 @@ def of_chat(tokenizer: PreTrainedTokenizerBase, system: str, *, shows_commands: 
     if not tokenizer.eos_token:
         raise ValueError("this tokenizer has no end-of-text token to end an agent's turn with; set its eos_token")
     head: list[dict[str, Any]] = [{"role": "system", "content": system}, {"role": "user", "content": USER}]
-    more = [*head, {"role": "assistant", "content": SAID}, {"role": "user", "content": AGAIN}]
-    first, whole = (
+    two_turns = [*head, {"role": "assistant", "content": SAID}, {"role": "user", "content": AGAIN}]
+    first, conversation = (
         str(tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True, date_string=DATE))
-        for turns in (head, more)
+        for turns in (head, two_turns)
     )
     opening, _, turn = first.partition(USER)
-    after = whole.partition(SAID)[2].partition(AGAIN)[0]
-    if whole != f"{opening}{USER}{turn}{SAID}{after}{AGAIN}{turn}":
+    between = conversation.partition(SAID)[2].partition(AGAIN)[0]
+    if conversation != f"{opening}{USER}{turn}{SAID}{between}{AGAIN}{turn}":
         raise ValueError(
             "this model's chat template rewrites earlier turns, so an episode cannot be one growing transcript; "
             "use a model with a plain template, such as SmolLM2 or Qwen2.5"
         )
     eos = tokenizer.eos_token
-    if not after.startswith(eos):
-        raise ValueError(f"this model's turns end with {after[:20]!r}, expected {eos!r}, its end-of-text token")
-    return PromptTemplate(opening, turn, eos, after.removeprefix(eos), shows_commands)
+    if not between.startswith(eos):
+        raise ValueError(f"this model's turns end with {between[:20]!r}, expected {eos!r}, its end-of-text token")
+    return PromptTemplate(opening, turn, eos, between.removeprefix(eos), shows_commands)
 
 
 class PromptFormatter(NamedTuple):
@@ -74,7 +74,7 @@ class PromptFormatter(NamedTuple):
         return ids
 
     def first(self, observation: str, commands: Sequence[str], demand: str = "") -> list[int]:
-        """`demand` says how to answer, here and later."""
+        """`demand` is the instruction on how to answer, which holds for all turns."""
         return self.tokens(f"{self.template.opening}{self._body(observation, commands, demand)}{self.template.turn}")
 
     def later(self, observation: str, commands: Sequence[str]) -> list[int]:
@@ -94,7 +94,7 @@ class PromptFormatter(NamedTuple):
         return self.tokens(f"{self.template.opening}{text}{self.template.turn}")
 
     def command(self, text: str) -> list[int]:
-        """With the mark of its end, which is one token that no command contains."""
+        """The tokens of a command and its end mark, one token that no command contains."""
         return [*_encode_command(self, text), self.end]
 
     @property
@@ -112,5 +112,5 @@ class PromptFormatter(NamedTuple):
 
 @lru_cache(maxsize=1 << 15)
 def _encode_command(formatter: PromptFormatter, text: str) -> tuple[int, ...]:
-    """Commands come again and again."""
+    """Cached, because commands recur."""
     return tuple(formatter.tokens(text))

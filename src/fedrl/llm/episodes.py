@@ -1,4 +1,4 @@
-"""Episodes of a language agent, in groups of several tasks at once; a task's first prompt is read once for its group.
+"""Episodes of language agents, for groups of tasks at once; a task's first prompt is read only once per group.
 
 The model reads an episode as one growing transcript, or with a window, as in fedagent, one prompt per step.
 """
@@ -20,9 +20,9 @@ from fedrl.llm.parsing import DEMAND, action_in
 from fedrl.llm.reader import Reader, read_prompts
 
 MakeEnv = Callable[[], gymnasium.Env[str, str]]
-Noise = Callable[[int], np.ndarray]  # (step) -> [episodes, n] uniform numbers with which that step's tokens are decided
+Noise = Callable[[int], np.ndarray]  # (step) -> [episodes, n] uniform numbers that decide that step's tokens
 
-MOST_DECISIONS = 64  # for which noise is drawn where agents choose among commands
+MOST_DECISIONS = 64  # per answer for which noise is drawn if agents choose among commands
 
 
 @checked_class
@@ -30,7 +30,7 @@ MOST_DECISIONS = 64  # for which noise is drawn where agents choose among comman
 class Acting:
     """How agents act."""
 
-    decode: str = "commands"  # "commands": one of the admissible ones; "free": any words, the action in its tags
+    decode: str = "commands"  # "commands": one of the admissible ones; "free": any text, with the action in tags
     temperature: float = 1.0
     most_tokens: int = 64  # of one free answer
     longest: int = 4000  # tokens of a text; the episode is truncated where the next answer could make it longer
@@ -61,7 +61,7 @@ class Turn(NamedTuple):
 class Episode(NamedTuple):
     task: int
     task_type: str
-    texts: list[list[int]]  # as tokens: the whole transcript, or with a window one text per turn
+    texts: list[list[int]]  # tokens of the whole transcript, or with a window one text per turn
     turns: list[Turn]
     score: float
     won: bool
@@ -73,13 +73,17 @@ class Episode(NamedTuple):
 
     @property
     def decisions(self) -> list[tuple[int, Decision]]:
-        """Each with the number of its turn; its position is in the text it was made in."""
+        """Each with the number of its turn; positions count within that turn's text."""
         return [(t, decision) for t, turn in enumerate(self.turns) for decision in turn.decisions]
 
     def samples(self) -> list[Sample]:
-        """Each text with the decisions in it, to learn from. One turn is one text, with or without a window."""
-        made = self.decisions
-        own = [made] if len(self.texts) == 1 else [[x for x in made if x[0] == t] for t in range(len(self.turns))]
+        """Each text with the decisions in it, to learn from. A single turn is a single text, with or without a window."""
+        decisions = self.decisions
+        own = (
+            [decisions]
+            if len(self.texts) == 1
+            else [[x for x in decisions if x[0] == t] for t in range(len(self.turns))]
+        )
         return [Sample(text, [d for _, d in x], [t for t, _ in x]) for text, x in zip(self.texts, own, strict=True)]
 
 
@@ -120,11 +124,11 @@ class RunningEpisode:
         return formatter.first(self.observation, options, demand)
 
     def step(self, answer: Answer, text: str, action: str, valid: bool) -> bool:
-        """Whether the episode is over."""
-        before = self.observation
+        """Take a step; returns whether the episode is over."""
+        observation = self.observation
         self.texts[-1].extend(answer.tokens)
         self.observation, reward, terminated, truncated, self.info = self.env.step(action)
-        self.turns.append(Turn(before, text, action, valid, float(reward), tuple(answer.decisions)))
+        self.turns.append(Turn(observation, text, action, valid, float(reward), tuple(answer.decisions)))
         return bool(terminated or truncated)
 
     def episode(self) -> Episode:
@@ -135,7 +139,7 @@ class RunningEpisode:
 
 
 def draw_noise(rng: np.random.Generator, episodes: int, acting: Acting = Acting()) -> Noise:
-    """Drawn for one step after the other; as wide as an answer may need."""
+    """Noise drawn step by step, as wide as an answer may need."""
     width = acting.most_tokens if acting.decode == "free" else MOST_DECISIONS
     return lambda step: rng.random((episodes, width))
 
@@ -149,34 +153,34 @@ def play(
     noise: Noise,
     acting: Acting = Acting(),
 ) -> list[Episode]:
-    """`group` episodes of each of `tasks`, played in parallel: those of one task follow each other in the result."""
+    """`group` episodes of each of `tasks`, played in parallel; in the result those of one task follow each other."""
     reader = Reader(model.net)
     with ExitStack() as open_envs:
         rows = [RunningEpisode(open_envs.enter_context(make()), task) for task in tasks for _ in range(group)]
         reader.read(_opening_prompts(rows, group, formatter, acting))
         reader.repeat(group)
-        going, step = list(range(len(rows))), 0
-        while going:
-            over = _take_turns(reader, formatter, [rows[i] for i in going], noise(step)[going], acting)
+        running, step = list(range(len(rows))), 0
+        while running:
+            ended = _take_turns(reader, formatter, [rows[i] for i in running], noise(step)[running], acting)
             prompts = [
-                [] if done else rows[i].next_prompt(formatter, acting) for i, done in zip(going, over, strict=True)
+                [] if done else rows[i].next_prompt(formatter, acting) for i, done in zip(running, ended, strict=True)
             ]
-            left = [place for place, tokens in enumerate(prompts) if tokens]
-            if left and acting.window is not None:
-                groups = [going[place] // group for place in left]
-                reader = read_prompts(model.net, [prompts[place] for place in left], groups)
-            elif left:
-                if len(left) < len(going):
-                    reader.keep(left)
-                reader.read([prompts[place] for place in left])
-            going, step = [going[place] for place in left], step + 1
+            unfinished = [place for place, tokens in enumerate(prompts) if tokens]
+            if unfinished and acting.window is not None:
+                groups = [running[place] // group for place in unfinished]
+                reader = read_prompts(model.net, [prompts[place] for place in unfinished], groups)
+            elif unfinished:
+                if len(unfinished) < len(running):
+                    reader.keep(unfinished)
+                reader.read([prompts[place] for place in unfinished])
+            running, step = [running[place] for place in unfinished], step + 1
     return [row.episode() for row in rows]
 
 
 def _opening_prompts(
     rows: list[RunningEpisode], group: int, formatter: PromptFormatter, acting: Acting
 ) -> list[list[int]]:
-    """The first prompt of each task, which all episodes of its group must share."""
+    """The first prompt of each task; all episodes of its group must have the same."""
     openings = [row.next_prompt(formatter, acting) for row in rows]
     for place, row in enumerate(rows):
         if not openings[place]:

@@ -69,8 +69,8 @@ def held_out(
 
         def sample(local: EvaluationState, client: Client, key: Key) -> list[Episode]:
             check_parameters(int(client.id), local.theta)
-            mine = parts[int(client.id)]
-            return play_tasks(spec, environment, mine, local.theta, lambda first: generator_of(key, str(first)), acting)
+            part = parts[int(client.id)]
+            return play_tasks(spec, environment, part, local.theta, lambda first: generator_of(key, str(first)), acting)
 
         def estimate(
             local: EvaluationState, episodes: list[Episode], client: Client, key: Key
@@ -99,7 +99,7 @@ def held_out(
             start,
             sample,
             estimate,
-            apply=lambda local, nothing, client: local,
+            apply=lambda local, direction, client: local,
             finish=lambda local, client: ((local.won, local.score), (), jnp.zeros((), jnp.int32)),
             mode=Mode.PYTHON,
         )

@@ -1,4 +1,4 @@
-"""A trained language agent as a folder that needs nothing of fedrl: an adapter for peft and vLLM, or a whole model."""
+"""A trained language agent as a folder for use without fedrl: an adapter for peft and vLLM, or a whole model."""
 
 import copy
 import shutil
@@ -17,7 +17,10 @@ from fedrl.llm.models.loading import Spec, open_model
 from fedrl.llm.models.model import Model, Theta, load_theta
 
 TEXTS, LENGTH = 4, 64  # of random tokens, on which logits are compared
-ALLOWED = {torch.float32: 1e-4, torch.bfloat16: 0.05}  # of the largest logit: what a merged weight is rounded to
+ALLOWED = {
+    torch.float32: 1e-4,
+    torch.bfloat16: 0.05,
+}  # relative to the largest logit: the rounding error of merged weights
 
 
 class AgentReport(NamedTuple):
@@ -32,8 +35,8 @@ def export(spec: Spec, theta: Theta, folder: str | Path, format: str) -> AgentRe
     """Write the model of `spec` with the parameters `theta` (of one seed) to the new `folder`.
 
     "peft": adapter_config.json, adapter_model.safetensors and the tokenizer. "merged": a Hugging Face model with the
-    adapters added to its weights, also where all parameters were trained. The folder is read back as its users read it, and
-    removed unless its logits are those of the trained model.
+    adapters added to its weights, also where all parameters were trained. The folder is read back as users would read it,
+    and removed if its logits differ from those of the trained model.
     """
     writers: dict[str, Callable[[Model, Path], None]] = {"peft": save_adapter, "merged": _save_merged}
     if format not in writers:
@@ -72,7 +75,7 @@ def _save_merged(model: Model, folder: Path) -> None:
 
 
 def without_adapters(net: PreTrainedModel, *, merge: bool) -> PreTrainedModel:
-    """A network of its own with plain layers: the adapters merged into copied weights, or left out over shared ones."""
+    """A separate network with plain layers: adapters merged into copied weights, or left out and the weights shared."""
     shared = {} if merge else {id(tensor): tensor for tensor in (*net.parameters(), *net.buffers())}
     plain = copy.deepcopy(net, shared)
     for name, layer in list(plain.named_modules()):
@@ -101,5 +104,5 @@ def _compare(model: Model, other: torch.nn.Module) -> tuple[float, float]:
     """The largest difference of logits on random texts, and the largest logit."""
     draw = torch.Generator().manual_seed(0)
     ids = torch.randint(model.net.config.vocab_size, (TEXTS, LENGTH), generator=draw).to(model.net.device)
-    wanted, got = (net.eval()(input_ids=ids).logits.float() for net in (model.net, other))
-    return float((wanted - got).abs().max()), float(wanted.abs().max())
+    expected, actual = (net.eval()(input_ids=ids).logits.float() for net in (model.net, other))
+    return float((expected - actual).abs().max()), float(expected.abs().max())

@@ -1,4 +1,4 @@
-"""Imitation of public expert episodes: the warm start, an addition to the paper, its gain reported apart from RL's."""
+"""Imitation of public expert episodes: the warm start, an addition to the paper; its gain is reported separately."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -17,14 +17,14 @@ from fedrl.llm.trie import Trie
 
 def demonstration_sample(formatter: PromptFormatter, make: MakeEnv, task: int, commands: Sequence[str]) -> Sample:
     """The transcript of an episode in which `commands` are given, and the decisions that led to them."""
-    (only,) = demonstration(formatter, make, task, commands).samples()
-    return only
+    (sample,) = demonstration(formatter, make, task, commands).samples()
+    return sample
 
 
 def demonstration(
     formatter: PromptFormatter, make: MakeEnv, task: int, commands: Sequence[str], window: int | None = None
 ) -> Episode:
-    """An episode in which `commands` are given, told as `window` says (see `Acting`); its `samples` are to be imitated."""
+    """An episode in which `commands` are given, formatted with `window` (see `Acting`); its `samples` are for imitation."""
     if not commands:
         raise ValueError(f"task {task}: a demonstration needs at least one command, got none; exclude this task")
     acting = Acting(longest=sys.maxsize, window=window)
@@ -37,20 +37,20 @@ def demonstration(
                     f"task {task}: the demonstrated command {command!r} is not admissible, but {options}; fix the plan"
                 )
             row.next_prompt(formatter, acting)
-            said = _answer(row.commands, options.index(command), len(row.texts[-1]))
-            if row.step(said, command, command, True):
+            answer = _answer(row.commands, options.index(command), len(row.texts[-1]))
+            if row.step(answer, command, command, True):
                 break
     return row.episode()
 
 
-def _answer(known: Sequence[Sequence[int]], command: int, at: int) -> Answer:
-    """That command out of those known, and the decisions that lead to it, in a text that is `at` tokens long by now."""
-    node, decisions = Trie.of(known), []
-    for position, token in enumerate(known[command], at):
+def _answer(commands: Sequence[Sequence[int]], command: int, length: int) -> Answer:
+    """The answer that is command number `command`, with its decisions, in a text of currently `length` tokens."""
+    node, decisions = Trie.of(commands), []
+    for position, token in enumerate(commands[command], length):
         if len(node.branches) > 1:
             decisions.append(Decision(position, node.choices, token, 0.0))
         node = node.branches[token]
-    return Answer(list(known[command]), decisions, command)
+    return Answer(list(commands[command]), decisions, command)
 
 
 def imitate(
@@ -65,7 +65,7 @@ def imitate(
     minibatch: int = 16,
     callback: Callable[[int, int, float], None] = lambda step, steps, loss: None,
 ) -> Theta:
-    """Make the demonstrated decisions likelier: their mean log-likelihood is climbed, `passes` times over all samples.
+    """Raise the mean log-likelihood of the demonstrated decisions in `passes` passes over all samples.
 
     `language` adds that weight times the log-likelihood of every token, which teaches a new network to read.
     """
@@ -76,8 +76,8 @@ def imitate(
     for step, rows in enumerate(minibatches(range(len(useful)), passes, minibatch, shuffle), 1):
 
         def loss(rows: list[int] = rows) -> torch.Tensor:
-            now = likelihood(model, [useful[i] for i in rows], language=bool(language))
-            return -now.log_prob.mean() - language * now.language
+            current = likelihood(model, [useful[i] for i in rows], language=bool(language))
+            return -current.log_prob.mean() - language * current.language
 
         theta, state, value = descend(model, theta, state, optimizer, loss)
         callback(step, steps, value)

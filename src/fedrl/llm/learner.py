@@ -34,7 +34,7 @@ class LocalState(NamedTuple):
     env_steps: Array
     message: Any
     step: Array  # local steps taken
-    own: Tree  # success and score of its own model, where `evaluate_own` is given
+    own: Tree  # success and score of its own model, if `evaluate_own` is given
     steps: Report  # of the local steps so far
 
 
@@ -55,13 +55,13 @@ def grpo(
     evaluate_own: EvaluateTheta | None = None,
 ) -> BuildLearner:
     """`local_steps` times: play `group` episodes of each of `tasks` tasks drawn from the client's own (with replacement),
-    and improve the model by them. The paper's "64 tasks per epoch" are these 8 x 8 episodes.
+    and improve the model with them. The paper's "64 tasks per epoch" are these 8 x 8 episodes.
 
     `mu` is FedProx's: mu/2 times the squared distance to the server's parameters is added to the loss. `evaluate_own`
     measures the client's own model after its last local step.
 
-    Reports means over local steps of `episode_metrics` and `decision_metrics` (a step that teaches nothing does not count in
-    the latter); with `evaluate_own` also own_success and own_score.
+    Reports means over local steps of `episode_metrics` and `decision_metrics` (a step without any advantage does not
+    count in the latter); with `evaluate_own` also own_success and own_score.
     """
     if tasks < 1 or group < 2 or local_steps < 1:
         raise ValueError(
@@ -89,25 +89,25 @@ def grpo(
         def sample(local: LocalState, client: Client, key: Key) -> list[Episode]:
             check_parameters(int(client.id), local.theta)
             rng = generator_of(key)
-            chosen = rng.choice(task_numbers(client.env_params), size=tasks, replace=True).tolist()
-            return policy.play(local.theta, environment, chosen, group, rng, acting)
+            drawn_tasks = rng.choice(task_numbers(client.env_params), size=tasks, replace=True).tolist()
+            return policy.play(local.theta, environment, drawn_tasks, group, rng, acting)
 
         def estimate(local: LocalState, episodes: list[Episode], client: Client, key: Key) -> tuple[Theta, LocalState]:
             """The direction is how far the update moved theta."""
             groups = [i // group for i in range(len(episodes))]
-            after = improve(
+            result = improve(
                 open_model(spec), local.theta, local.optimizer, spec.first(), episodes, groups, settings,
                 proximal(optimizer, local.message.theta, mu), generator_of(key, "shuffle"), acting.temperature,
             )  # fmt: skip
             env_steps = local.env_steps + sum(len(episode.turns) for episode in episodes)
             own = local.own
             if evaluate_own and int(local.step) == local_steps - 1:
-                own = jnp.asarray(evaluate_own(after.theta), jnp.float32)
+                own = jnp.asarray(evaluate_own(result.theta), jnp.float32)
             rewards = [reward_of(episode, settings) for episode in episodes]
-            steps = added(local.steps, measured(episode_metrics(episodes, rewards) | after.report))
-            direction = trees.subtract(after.theta, local.theta)
+            steps = added(local.steps, measured(episode_metrics(episodes, rewards) | result.report))
+            direction = trees.subtract(result.theta, local.theta)
             return direction, local._replace(
-                optimizer=after.state, env_steps=env_steps, step=local.step + 1, own=own, steps=steps
+                optimizer=result.state, env_steps=env_steps, step=local.step + 1, own=own, steps=steps
             )
 
         def apply(local: LocalState, direction: Theta, client: Client) -> LocalState:

@@ -1,4 +1,4 @@
-"""Log-probabilities of decisions taken in episodes, all tokens read at once: what learning differentiates."""
+"""Log-probabilities of decisions taken in episodes, from one pass over all tokens; learning differentiates them."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,15 +19,15 @@ class Sample(NamedTuple):
 
     tokens: Sequence[int]
     decisions: Sequence[Decision]
-    steps: Sequence[int] = ()  # of each decision the number of its step, where the text is of an episode
+    steps: Sequence[int] = ()  # the step number of each decision, if the text is an episode
 
 
 class Likelihood(NamedTuple):
-    """Of every decision, those of the first sample first."""
+    """Values for every decision, those of the first sample first."""
 
     log_prob: Tensor
     entropy: Tensor
-    language: Tensor  # mean log-probability of all tokens read, one number; zero where nobody asks
+    language: Tensor  # mean log-probability of all tokens read, one number; zero unless requested
 
 
 def likelihood(
@@ -38,11 +38,11 @@ def likelihood(
     language: bool = False,
     prefix: FrozenPrefix | None = None,
 ) -> Likelihood:
-    """What the model now gives the decisions. Only what comes before the last of them is read, and what texts begin with
-    alike only once.
+    """The log-probabilities of the decisions under the current model. Only the tokens before the last decision are read, and
+    common prefixes only once.
 
-    At temperature 0 the likeliest was taken, and what is given is, as in `decoding`, its probability at temperature 1.
-    `prefix` keeps what the frozen layers make of these samples, for another call.
+    At temperature 0, where the likeliest choice was taken, these are its log-probabilities at temperature 1, as in
+    `decoding`. `prefix` caches the output of the frozen layers on these samples for another call.
     """
     net = model.net
     texts = [sample.tokens[: max(d.position for d in sample.decisions)] for sample in samples]
@@ -53,19 +53,19 @@ def likelihood(
             position_ids=torch.from_numpy(packed.positions).to(net.device),
             attention_mask=attention_mask(net, torch.from_numpy(packed.attends).to(net.device)),
         ).last_hidden_state
-    made = [(i, decision) for i, sample in enumerate(samples) for decision in sample.decisions]
-    rows = torch.tensor([packed.rows[i] for i, _ in made])
-    before = torch.tensor([packed.paths[i][d.position - 1] for i, d in made])
-    choices = [d.choices for _, d in made]
-    free = [x is None for x in choices]
-    if any(free) and not all(free):
+    decisions = [(i, decision) for i, sample in enumerate(samples) for decision in sample.decisions]
+    rows = torch.tensor([packed.rows[i] for i, _ in decisions])
+    before = torch.tensor([packed.paths[i][d.position - 1] for i, d in decisions])
+    choices = [d.choices for _, d in decisions]
+    is_free = [x is None for x in choices]
+    if any(is_free) and not all(is_free):
         raise ValueError("some decisions are free and some among commands; decode all episodes of a batch in one way")
-    logits = scores(net, hidden[rows, before], None if all(free) else [c for c in choices if c is not None])
-    chosen = torch.tensor([d.chosen if d.choices is None else d.choices.index(d.chosen) for _, d in made])
+    logits = scores(net, hidden[rows, before], None if all(is_free) else [c for c in choices if c is not None])
+    chosen = torch.tensor([d.chosen if d.choices is None else d.choices.index(d.chosen) for _, d in decisions])
     log_p = torch.log_softmax(logits / (temperature or 1.0), dim=-1)
     entropy = -(log_p.exp() * log_p.masked_fill(log_p.isinf(), 0.0)).sum(dim=-1)
-    told = _language(model, hidden, packed) if language else log_p.new_zeros(())
-    return Likelihood(log_p.gather(1, chosen[:, None].to(log_p.device))[:, 0], entropy, told)
+    language_log_prob = _language(model, hidden, packed) if language else log_p.new_zeros(())
+    return Likelihood(log_p.gather(1, chosen[:, None].to(log_p.device))[:, 0], entropy, language_log_prob)
 
 
 def _language(model: Model, hidden: Tensor, packed: Packed) -> Tensor:

@@ -15,7 +15,7 @@ from fedrl.llm.models.model import Model, Theta, gradient_checkpointing, gradien
 
 
 class Optimizer(NamedTuple):
-    """AdamW behind a bound on the norm of the gradient."""
+    """AdamW after clipping the norm of the gradient."""
 
     init: Callable[[Theta], Any]
     step: Callable[[Theta, Theta, Any], tuple[Theta, Any]]  # (theta, gradient, state) -> theta, state
@@ -30,7 +30,7 @@ def adamw(learning_rate: float, *, clip: float = 1.0, decay: float = 0.01) -> Op
 
     @jax.jit
     def step(theta: Theta, gradient: Theta, state: Any) -> tuple[Theta, Any]:
-        # optax multiplies counts with floats, which JAX's strict mode would not have
+        # optax multiplies counts with floats, which JAX's strict promotion rejects
         with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
             update, state = chain.update(gradient, state, theta)
         return optax.apply_updates(theta, update), state
@@ -52,7 +52,7 @@ def proximal(optimizer: Optimizer, anchor: Theta, mu: float) -> Optimizer:
 def descend(
     model: Model, theta: Theta, state: Any, optimizer: Optimizer, *losses: Callable[[], torch.Tensor]
 ) -> tuple[Theta, Any, float]:
-    """One step down the sum of `losses`, each taken with the model at `theta` and forgotten before the next.
+    """One descent step on the sum of `losses`, each evaluated at `theta` and freed before the next.
 
     Returns the new theta and the loss before the step.
     """
@@ -70,13 +70,13 @@ def descend(
 
 
 def minibatches(groups: Sequence[int], passes: int, size: int, shuffle: np.random.Generator) -> Iterator[list[int]]:
-    """Which samples to look at in each step, given the group of each; every pass has each of them once.
+    """The samples of each step, given the group of each sample; every pass contains each sample once.
 
-    Those of a group stay side by side, whichever order the groups are in.
+    The samples of a group stay adjacent; the order of groups is shuffled.
     """
-    numbers, of = np.unique(np.asarray(groups), return_inverse=True)
-    count = len(of)
+    numbers, group_index = np.unique(np.asarray(groups), return_inverse=True)
+    count = len(group_index)
     for _ in range(passes):
         place = np.argsort(shuffle.permutation(len(numbers)))
-        order = np.argsort(place[of], kind="stable").tolist()
+        order = np.argsort(place[group_index], kind="stable").tolist()
         yield from (order[start : start + size] for start in range(0, count, size))

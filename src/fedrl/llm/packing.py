@@ -32,19 +32,19 @@ class Packed(NamedTuple):
 def prefix_trees(texts: Sequence[Sequence[int]], longest: int = LONGEST) -> list[PrefixTree]:
     """Group the texts into trees. In alphabetical order, a text shares the longest prefix with the one before it."""
     trees: list[PrefixTree] = []
-    before: Sequence[int] = []
+    previous: Sequence[int] = []
     for text, member in sorted((list(text), member) for member, text in enumerate(texts)):
-        common = _common_length(before, text)
+        common = _common_length(previous, text)
         joins = trees and common >= SHARED_SHARE * len(text) and len(trees[-1].tokens) + len(text) - common <= longest
         if not joins:
             common = 0
             trees.append(PrefixTree([], [], []))
         tree = trees[-1]
-        new = np.arange(len(tree.tokens), len(tree.tokens) + len(text) - common)
-        tree.paths.append(np.concatenate([tree.paths[-1][:common], new]) if common else new)
+        columns = np.arange(len(tree.tokens), len(tree.tokens) + len(text) - common)
+        tree.paths.append(np.concatenate([tree.paths[-1][:common], columns]) if common else columns)
         tree.members.append(member)
         tree.tokens.extend(text[common:])
-        before = text
+        previous = text
     return trees
 
 

@@ -1,4 +1,4 @@
-"""The action in what an agent says freely: the text between the first action tags, after some thinking in think tags."""
+"""The action in a free answer: the text between the first action tags, after some thinking in think tags."""
 
 import re
 
@@ -10,13 +10,13 @@ CHINESE = re.compile(r"[\u4e00-\u9fff]")
 
 
 def action_in(text: str) -> tuple[str, bool]:
-    """The action, lower-cased, and whether the answer is well-formed; of one that is not, its last 30 characters.
+    """The action, lower-cased, and whether the answer is well-formed; if it is not, its last 30 characters.
 
-    Only the form is judged: a well-formed action that is not admissible is tried and does nothing, at no penalty.
+    Only the form counts: a well-formed action that is not admissible is tried and does nothing, without penalty.
     """
-    lowered = text.lower()
-    found = ACTION.search(lowered)
-    if not found:
-        return lowered[-30:], False
-    thought = "<think>" in lowered and "</think>" in lowered
-    return found[1].strip(), thought and not CHINESE.search(text)
+    lower = text.lower()
+    match = ACTION.search(lower)
+    if not match:
+        return lower[-30:], False
+    has_thought = "<think>" in lower and "</think>" in lower
+    return match[1].strip(), has_thought and not CHINESE.search(text)

@@ -30,7 +30,7 @@ class PlayEpisodes(Protocol):
 
 
 class LanguagePolicy(NamedTuple):
-    """A policy of language agents; `Policy`, which acts step by step, is that of all others."""
+    """A policy of language agents; all others are a `Policy`, which acts step by step."""
 
     init: InitParameters
     play: PlayEpisodes
@@ -38,7 +38,7 @@ class LanguagePolicy(NamedTuple):
 
 
 def language_policy(spec: Spec) -> LanguagePolicy:
-    """The model of `spec`, opened in whichever process plays."""
+    """The model of `spec`, opened in the process that plays."""
 
     def play_episodes(
         theta: Theta,

@@ -1,4 +1,4 @@
-"""NumPy generators by address: named by what they are for, never by the order of the calls."""
+"""NumPy generators by address: an address names the purpose, so the order of calls does not matter."""
 
 import zlib
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache, DynamicLayer
 
-SPARE = 128  # columns of the cache that are made at once
+SPARE = 128  # columns by which the cache grows
 
 
 class Reader:
@@ -57,15 +57,15 @@ class Reader:
     def _read(self, blocks: Sequence[Sequence[int]]) -> None:
         """Append a block to each row of the cache (several texts may share a row)."""
         device = self.model.device
-        new = torch.tensor([len(block) for block in blocks])
-        width = int(new.max())
+        counts = torch.tensor([len(block) for block in blocks])
+        width = int(counts.max())
         if width == 0:
             return
         ids = torch.zeros(len(blocks), width, dtype=torch.long)
         for row, block in enumerate(blocks):
             ids[row, : len(block)] = torch.tensor(block, dtype=torch.long)
-        new = new.to(device)
-        before = self.lengths if self.lengths is not None else torch.zeros_like(new)
+        counts = counts.to(device)
+        before = self.lengths if self.lengths is not None else torch.zeros_like(counts)
         self.positions = before[:, None] + torch.arange(width, device=device)
         columns = torch.arange(int(self.positions.max()) + 1, device=device)
         hidden = self.model.base_model(
@@ -75,9 +75,9 @@ class Reader:
             past_key_values=self.cache,
             use_cache=True,
         ).last_hidden_state
-        after = hidden[torch.arange(len(blocks), device=device), (new - 1).clamp(min=0)]
-        self.last = after if self.last is None else torch.where((new > 0)[:, None], after, self.last)
-        self.lengths = before + new
+        after = hidden[torch.arange(len(blocks), device=device), (counts - 1).clamp(min=0)]
+        self.last = after if self.last is None else torch.where((counts > 0)[:, None], after, self.last)
+        self.lengths = before + counts
 
     def _select(self, rows: list[int]) -> None:
         """Keep only these rows of the cache, in this order; a row named twice is duplicated."""
@@ -141,7 +141,7 @@ def read_prompts(model: PreTrainedModel, texts: Sequence[list[int]], groups: Seq
     members: dict[int, list[list[int]]] = {}
     for text, group in zip(texts, groups, strict=True):
         members.setdefault(group, []).append(text)
-    beginnings = {group: _common_prefix(some) for group, some in members.items()}
+    beginnings = {group: _common_prefix(group_texts) for group, group_texts in members.items()}
     place = {group: row for row, group in enumerate(members)}
     reader = Reader(model)
     reader.read(list(beginnings.values()))
@@ -167,9 +167,9 @@ def scores(model: PreTrainedModel, hidden: Tensor, choices: Sequence[Sequence[in
         return (hidden @ weight.T).to(precise)
     most = max(len(row) for row in choices)
     index = torch.zeros(len(choices), most, dtype=torch.long)
-    there = torch.zeros(len(choices), most, dtype=torch.bool)
+    valid = torch.zeros(len(choices), most, dtype=torch.bool)
     for row, tokens in enumerate(choices):
         index[row, : len(tokens)] = torch.tensor(tokens)
-        there[row, : len(tokens)] = True
+        valid[row, : len(tokens)] = True
     logits = torch.einsum("nw,ncw->nc", hidden, weight[index.to(weight.device)]).to(precise)
-    return logits.masked_fill(~there.to(weight.device), float("-inf"))
+    return logits.masked_fill(~valid.to(weight.device), float("-inf"))

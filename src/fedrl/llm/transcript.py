@@ -1,4 +1,4 @@
-"""One episode of a language agent to be read by people: played, and written as a page that needs nothing but itself."""
+"""One episode of a language agent for people to read: played, and written as a self-contained page."""
 
 import unicodedata
 from collections.abc import Mapping
@@ -51,12 +51,12 @@ def play_task(
 
 
 def printable(text: str) -> str:
-    """`text` without what would control a terminal, or what no file can hold; new lines and tabs stay."""
+    """`text` without control characters of terminals and characters that no file can hold; new lines and tabs stay."""
     return "".join("\ufffd" if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t" else c for c in text)
 
 
 def turn_facts(turn: Turn) -> dict[str, str]:
-    """What the agent said and did in a turn, and what it earned, under the names that readers see."""
+    """The agent's words, action and reward in a turn, under the names that readers see."""
     action = printable(turn.action) + ("" if turn.valid else "  (not well-formed)")
     words = (
         {"says and does": action} if turn.answer == turn.action else {"says": printable(turn.answer), "does": action}
@@ -70,7 +70,7 @@ def outcome(episode: Episode) -> str:
 
 
 def page(title: str, facts: Mapping[str, str], episode: Episode) -> str:
-    """The episode as HTML: no script, nothing fetched, and none of the texts can be anything but text."""
+    """The episode as HTML: no scripts, no external resources, and all texts are escaped."""
     turns = "\n".join(_turn_section(number, turn) for number, turn in enumerate(episode.turns, 1))
     title, ending = _text(title), f'<p class="{"won" if episode.won else "lost"}">{_text(outcome(episode))}</p>'
     return f"""<!doctype html>
@@ -95,13 +95,13 @@ def page(title: str, facts: Mapping[str, str], episode: Episode) -> str:
 
 
 def _turn_section(number: int, turn: Turn) -> str:
-    """Browsers drop a new line after <pre>; the one written here saves one that begins the text."""
+    """A turn as HTML. Browsers drop a new line after <pre>; the extra one preserves a new line at the start of the text."""
     observation, facts = _text(turn.observation), _definition_list(turn_facts(turn))
     return f"<section>\n<h2>step {number}</h2>\n<pre>\n{observation}</pre>\n{facts}\n</section>"
 
 
 def _definition_list(facts: Mapping[str, str]) -> str:
-    rows = (f"<dt>{_text(name)}</dt><dd>{_text(said)}</dd>" for name, said in facts.items())
+    rows = (f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in facts.items())
     return f"<dl>{''.join(rows)}</dl>"
 
 

@@ -1,7 +1,7 @@
-"""Admissible commands as a tree of tokens: decoding only ever leaves a node along one of its branches.
+"""Admissible commands as a tree of tokens: decoding leaves each node along one of its branches.
 
-Where there is one way to go on it is taken for free; where there are several the model decides among them. So every action
-is admissible, and its log-probability is exactly the sum over the decisions.
+A single branch is followed without a decision; among several the model decides. So every action is admissible, and its
+log-probability is exactly the sum over the decisions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,21 +14,21 @@ class Trie:
 
     def __init__(self) -> None:
         self.branches: dict[int, Trie] = {}
-        self.word = -1  # which of the sequences ends here; -1: none
+        self.word = -1  # index of the sequence that ends here; -1: none
 
     @classmethod
     def of(cls, sequences: Iterable[Sequence[int]]) -> "Trie":
-        """None may be the beginning of another: end each with a mark that none has elsewhere.
+        """No sequence may be the beginning of another: end each with a mark that occurs nowhere else.
 
-        Of several that are the same the first is meant: commands that a tokenizer spells alike cannot be told apart.
+        Of several equal sequences the first counts, because commands with the same tokens cannot be told apart.
         """
         root = cls()
         for number, tokens in enumerate(sequences):
-            node, passed = root, False
+            node, crosses_end = root, False
             for token in tokens:
-                passed = passed or node.word >= 0
+                crosses_end = crosses_end or node.word >= 0
                 node = node.branches.setdefault(token, cls())
-            if passed or node.branches or node is root:
+            if crosses_end or node.branches or node is root:
                 raise ValueError(
                     f"command {number} (tokens {list(tokens)}) is empty, or begins another, or another begins it; "
                     "end each command with a mark that none contains"
@@ -42,7 +42,7 @@ class Trie:
         return root
 
     def forced(self) -> tuple[list[int], "Trie"]:
-        """The tokens that follow without a decision, and the node where one is to be made or a sequence ends."""
+        """The tokens that follow without a decision, and the node where a decision is due or a sequence ends."""
         node, tokens = self, []
         while len(node.branches) == 1:
             token, node = next(iter(node.branches.items()))

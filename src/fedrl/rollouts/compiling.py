@@ -1,4 +1,4 @@
-"""`jax.jit` for work that is timed: a listener is told when a program compiles, which happens in its first call."""
+"""`jax.jit` for work that is timed: a listener is notified when a program compiles, which happens in its first call."""
 
 from collections.abc import Callable
 from typing import Any

@@ -90,26 +90,26 @@ def _play(
             if not len(live):
                 break
         elif over.any() and t < horizon - 1:
-            again = rows[over]
-            episode[again] += 1
-            obs[again] = simulator.reset(again, seeds[episode[again], again])
+            restarts = rows[over]
+            episode[restarts] += 1
+            obs[restarts] = simulator.reset(restarts, seeds[episode[restarts], restarts])
     trajectory.truncated[-1] |= ~trajectory.terminated[-1]
     return Trajectory(*(np.ascontiguousarray(np.swapaxes(x, 0, 1)) for x in trajectory)), len(live) > 0
 
 
 def host_actor(policy: Policy) -> HostActor:
-    """The policy's own function for NumPy, or else its compiled one for a whole batch."""
+    """The policy's own NumPy function, or else its compiled one for a whole batch."""
     if policy.host:
         return policy.host
 
     @Compiled
-    def both(theta: Tree, obs: Any, noise: Any) -> tuple[Any, Any]:
+    def sample_and_act(theta: Tree, obs: Any, noise: Any) -> tuple[Any, Any]:
         acting = policy.prepare(theta)
         choice = jax.vmap(lambda o, n: policy.sample(acting, o, n))(obs, noise)
         return choice, jax.vmap(policy.action)(choice)
 
     def act(theta: Tree, obs: Any, noise: Any) -> tuple[Any, Any]:
-        choice, action = jax.tree.map(np.asarray, both(theta, obs, noise))
+        choice, action = jax.tree.map(np.asarray, sample_and_act(theta, obs, noise))
         return choice, action
 
     return act
@@ -119,15 +119,15 @@ _open: OrderedDict[tuple[int, int, int, int], tuple[Host, bytes, Simulator]] = O
 
 
 def open_simulator(environment: Host, client_id: int, env_params: Any, num_envs: int, purpose: int = 0) -> Simulator:
-    """The simulator of a client with these parameters, opened now or kept open from before; one per `purpose`."""
+    """The simulator of a client with these parameters, newly opened or still open; one per `purpose`."""
     place = (id(environment.open), client_id, num_envs, purpose)
-    stamp = b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(env_params))
-    if place in _open and _open[place][1] == stamp and _open[place][0] is environment:
+    param_bytes = b"".join(np.asarray(x).tobytes() for x in jax.tree.leaves(env_params))
+    if place in _open and _open[place][1] == param_bytes and _open[place][0] is environment:
         _open.move_to_end(place)
         return _open[place][2]
     if place in _open:
         close(client_id, _open.pop(place)[2])
-    _open[place] = (environment, stamp, environment.open(client_id, env_params, num_envs))
+    _open[place] = (environment, param_bytes, environment.open(client_id, env_params, num_envs))
     if len(_open) > MOST_OPEN:
         (_, least_recent, *_), (_, _, simulator) = _open.popitem(last=False)
         close(least_recent, simulator)

@@ -33,7 +33,7 @@ def make_sampler(
     """`parameters(local, client)` returns the policy's parameters; the other arguments are those of `sampler`.
 
     A shared environment always continues from one roll-out to the next. Pass new_episodes=True if every roll-out starts
-    from a new shared state; simulators outside the compiled program are then not kept where they are.
+    from a new shared state; simulators outside the compiled program then do not keep their state between roll-outs.
     """
     if not environment.agents:
         act = sampler(environment, policy, horizon=horizon, batch=batch, restart=restart)

@@ -41,7 +41,9 @@ def shared_rollout(environment: Environment, policy: Policy, *, horizon: int, ba
 
     def sample(theta: Tree, clients: Client, shared_state: SharedState, key: Key) -> tuple[Trajectory, SharedState]:
         prepared, acting = environment.prepare(_first(clients.env_params)), jax.vmap(policy.prepare)(theta)
-        moves, again = (draw_noise(environment.noise, keys.of(key, word), horizon, batch) for word in ("move", "again"))
+        moves, resets = (
+            draw_noise(environment.noise, keys.of(key, word), horizon, batch) for word in ("move", "again")
+        )
 
         def noise_of(client_id: Array) -> Any:
             return draw_noise(policy.noise, keys.of(key, "act", client_id), horizon, batch, policy.hold)
@@ -68,12 +70,12 @@ def shared_rollout(environment: Environment, policy: Policy, *, horizon: int, ba
             )
             return trees.where(over, environment.reset(prepared, new), after.state), trajectory
 
-        def scan_step(shared_state: SharedState, now: tuple[Array, Any, Any, Any]) -> tuple[SharedState, Trajectory]:
-            last, *noise = now
+        def scan_step(shared_state: SharedState, inputs: tuple[Array, Any, Any, Any]) -> tuple[SharedState, Trajectory]:
+            last, *noise = inputs
             return jax.vmap(lambda state, *n: step(state, last, *n))(shared_state, *noise)
 
         last = jnp.arange(horizon) == horizon - 1
-        shared_state, trajectory = jax.lax.scan(scan_step, shared_state, (last, moves, again, acts))
+        shared_state, trajectory = jax.lax.scan(scan_step, shared_state, (last, moves, resets, acts))
         # [T, B, m] -> [m, B, T]
         return jax.tree.map(lambda x: jnp.moveaxis(x, 2, 0).swapaxes(1, 2), trajectory), shared_state
 

@@ -29,8 +29,9 @@ def shared_host_rollout(
 ) -> SharedRollout:
     """As `shared_rollout`, on simulators of its own: evaluation does not disturb the simulators used for training.
 
-    With `continues`, every run has its own simulators, so that seeds trained in turns do not displace one another. Without,
-    every roll-out starts new episodes: simulators are shared between runs and not stepped after their episode has ended.
+    With `continues`, every run has its own simulators, so that seeds trained in turns do not displace one another.
+    Without it, every roll-out starts new episodes; runs then share simulators, which are not stepped after their episode
+    has ended.
     """
     act, purpose = host_actor(policy), next(_purposes)
     draws = -(-horizon // policy.hold)
@@ -79,24 +80,24 @@ def shared_host_rollout(
                 rows = np.flatnonzero(over)
                 obs = after.copy()
                 obs[rows] = simulator.reset(rows, seeds[t, rows])
-        return _stacked(trajectory, horizon), simulator.replay_state()._replace(run=shared_state.run)
+        return _stack(trajectory, horizon), simulator.replay_state()._replace(run=shared_state.run)
 
     return SharedRollout(init, sample)
 
 
 def _act(act: HostActor, thetas: list[Tree], obs: np.ndarray, noise: Tree) -> tuple[Any, Any]:
     """Choices and actions [B, m, ...] of all agents, each with its own parameters and noise [m, B, ...]."""
-    each = [act(theta, obs[:, i], jax.tree.map(lambda x, i=i: x[i], noise)) for i, theta in enumerate(thetas)]
-    choice, action = (jax.tree.map(lambda *x: np.stack(x, axis=1), *part) for part in zip(*each, strict=True))
+    by_agent = [act(theta, obs[:, i], jax.tree.map(lambda x, i=i: x[i], noise)) for i, theta in enumerate(thetas)]
+    choice, action = (jax.tree.map(lambda *x: np.stack(x, axis=1), *part) for part in zip(*by_agent, strict=True))
     return choice, action
 
 
-def _stacked(steps: list[Trajectory], horizon: int) -> Trajectory:
+def _stack(steps: list[Trajectory], horizon: int) -> Trajectory:
     """Steps [B, m, ...] as one Trajectory [m, B, T, ...], padded to `horizon` with steps in which nothing happened."""
-    nothing = {name: np.zeros_like(getattr(steps[-1], name)) for name in ("reward", "alive", "terminated", "truncated")}
-    padded = [*steps, *[steps[-1]._replace(**nothing)] * (horizon - len(steps))]
+    no_op = {name: np.zeros_like(getattr(steps[-1], name)) for name in ("reward", "alive", "terminated", "truncated")}
+    all_steps = [*steps, *[steps[-1]._replace(**no_op)] * (horizon - len(steps))]
     stack: Trajectory = jax.tree.map(
-        lambda *x: np.ascontiguousarray(np.stack(x).transpose(2, 1, 0, *range(3, x[0].ndim + 1))), *padded
+        lambda *x: np.ascontiguousarray(np.stack(x).transpose(2, 1, 0, *range(3, x[0].ndim + 1))), *all_steps
     )
     return stack
 
@@ -106,12 +107,12 @@ def _step(simulator: SharedSimulator, actions: np.ndarray, live: np.ndarray, obs
     if live.all():
         return simulator.step(actions)
     rows = np.flatnonzero(live)
-    full = (
+    results = (
         obs.copy(),
         np.zeros(obs.shape[:2], np.float32),
         np.zeros(len(live), bool),
         np.zeros(len(live), bool),
     )
-    for all_rows, stepped in zip(full, simulator.step(actions[rows], rows), strict=True):
-        all_rows[rows] = stepped
-    return full
+    for all_rows, values in zip(results, simulator.step(actions[rows], rows), strict=True):
+        all_rows[rows] = values
+    return results

@@ -36,7 +36,7 @@ def rollout(
     prepared, acting = environment.prepare(env_params), policy.prepare(theta)
     first = environment.noise(keys.of(key, "reset"), (batch,))
 
-    moves, again = (draw_noise(environment.noise, keys.of(key, word), horizon, batch) for word in ("move", "again"))
+    moves, resets = (draw_noise(environment.noise, keys.of(key, word), horizon, batch) for word in ("move", "again"))
     acts = draw_noise(policy.noise, keys.of(key, "act"), horizon, batch, policy.hold)
 
     def step(
@@ -63,10 +63,12 @@ def rollout(
         carry: tuple[Any, Array], inputs: tuple[Array, Any, Any, Any]
     ) -> tuple[tuple[Any, Array], Trajectory]:
         last, *noise = inputs
-        return jax.vmap(lambda state, alive, *now: step(state, alive, last, *now))(*carry, *noise)
+        return jax.vmap(lambda state, alive, *noise_and_reset: step(state, alive, last, *noise_and_reset))(
+            *carry, *noise
+        )
 
     start = jax.vmap(lambda n: environment.reset(prepared, n))(first)
     last = jnp.arange(horizon) == horizon - 1
-    _, trajectory = jax.lax.scan(scan_step, (start, jnp.ones((batch,), bool)), (last, moves, acts, again))
-    swapped: Trajectory = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), trajectory)
-    return swapped
+    _, trajectory = jax.lax.scan(scan_step, (start, jnp.ones((batch,), bool)), (last, moves, acts, resets))
+    by_row: Trajectory = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), trajectory)
+    return by_row

@@ -1,4 +1,4 @@
-"""Which clients train in a round: everyone, a random subset, or those that a report on themselves recommends."""
+"""Which clients train in a round: everyone, a random subset, or those whose own reports recommend them."""
 
 from fedrl.selection.by_loss import gradient_norm, power_of_choice
 from fedrl.selection.candidates import uniform_of

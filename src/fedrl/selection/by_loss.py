@@ -17,7 +17,7 @@ from fedrl.types import Client, Learner
 
 @checked
 def power_of_choice(candidates: int, clients: int, *, lowest: bool = False) -> BuildSelection:
-    """The candidates with the highest loss on what they remember; with `lowest` the lowest, as in the code of `xie2025`."""
+    """The candidates with the highest loss on their memory; with `lowest` the lowest, as in the code of `xie2025`."""
 
     def report(federation: Federation, learner: Learner) -> Report:
         loss = _loss(learner)

@@ -1,6 +1,6 @@
-"""What all selections among candidates share: the same d candidates in the same round of the same seed.
+"""The part that all selections among candidates share: the same d candidates in the same round of the same seed.
 
-They are drawn from a key that the server makes once, so methods are compared on the same draws, whatever happens in a run.
+Candidates are drawn from a key that the server makes once, so methods are compared on the same draws.
 """
 
 from collections.abc import Callable
@@ -24,9 +24,9 @@ from fedrl.types import Client, Cohort, Exchange, Learner, LocalUpdate, Metrics,
 
 MOST_LISTED = 256  # clients: metrics of larger federations do not list them one by one, as in `records.rows`
 
-# (theta, client, secret of the names) -> what a candidate reports about itself
+# (theta, client, secret of the names) -> the candidate's report
 Report = Callable[[Tree, Client, Names], Tree]
-# (stack of reports, candidates) -> scores [d], of which the highest are chosen, and metrics
+# (stack of reports, candidates) -> scores [d] (the highest are chosen), metrics
 Scores = Callable[[Any, Cohort], tuple[Array, Metrics]]
 
 
@@ -39,7 +39,7 @@ class Draws(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """What the server remembers in a two-phase selection."""
+    """The server's state in a two-phase selection."""
 
     rng_key: Key
     ids: Array  # [K] the clients that train in this round
@@ -70,7 +70,7 @@ def draws(federation: Federation, candidates: int, clients: int) -> Draws:
 
 @checked_only
 def uniform_of(candidates: int, clients: int) -> BuildSelection:
-    """`clients` at random of the candidates the other methods draw, without asking them: FedAvg in the code of `xie2025`."""
+    """`clients` random ones of the candidates, without asking them for reports: FedAvg in the code of `xie2025`."""
 
     def build(federation: Federation, learner: Learner) -> Selection:
         draw = draws(federation, candidates, clients)
@@ -87,21 +87,23 @@ def uniform_of(candidates: int, clients: int) -> BuildSelection:
 def two_phase(
     candidates: int, clients: int, report: Callable[[Federation, Learner], Report], scores: Scores
 ) -> BuildSelection:
-    """In every round the candidates report on themselves at the current theta; those with the highest scores then train.
+    """In every round the candidates send reports computed at the current theta; those with the highest scores then train.
 
-    The broadcast holds a secret, new in every round, with which they name what they have seen.
+    The broadcast holds a secret, new in every round, that keys the names in their reports (`numbering`).
     """
 
     def build(federation: Federation, learner: Learner) -> Selection:
-        draw, tell = draws(federation, candidates, clients), report(federation, learner)
+        draw, report_of = draws(federation, candidates, clients), report(federation, learner)
         by_client = _by_client(federation)
 
-        def receive(server: Any, reports: Tree, asked: Cohort, key: Key) -> tuple[Any, Metrics]:
+        def receive(server: Any, reports: Tree, members: Cohort, key: Key) -> tuple[Any, Metrics]:
             rng_key = server.selection.rng_key
-            value, more = scores(reports, asked)
-            ids = draw.best(rng_key, server.round, asked, value)
-            metrics = {"scores": by_client(asked, value), "asked": by_client(asked, jnp.ones_like(value))}
-            return server._replace(selection=Chosen(rng_key, ids)), more | {k: v for k, v in metrics.items() if v.size}
+            value, other_metrics = scores(reports, members)
+            ids = draw.best(rng_key, server.round, members, value)
+            metrics = {"scores": by_client(members, value), "asked": by_client(members, jnp.ones_like(value))}
+            return server._replace(selection=Chosen(rng_key, ids)), other_metrics | {
+                k: v for k, v in metrics.items() if v.size
+            }
 
         def send(server: Any, client_id: Array) -> Model:
             word = secret(keys.of(server.selection.rng_key, "names", server.round))
@@ -112,7 +114,7 @@ def two_phase(
             choose=lambda server, key: draw.candidates(server.selection.rng_key, server.round),
             send=send,
             local=LocalUpdate(
-                start=lambda message, client, key: tell(message.theta, client, message.selection),
+                start=lambda message, client, key: report_of(message.theta, client, message.selection),
                 sample=lambda local, client, key: (),
                 estimate=lambda local, trajectory, client, key: ((), local),
                 apply=lambda local, direction, client: local,
@@ -138,11 +140,11 @@ def chosen(federation: Federation) -> Callable[[Cohort, Tree], Metrics]:
     """Which clients trained, as zeros and ones [N] under "train/chosen"; empty if the federation is too large to list."""
     by_client = _by_client(federation)
     if federation.count > MOST_LISTED:
-        return lambda asked, reports: {}
-    return lambda asked, reports: {"chosen": by_client(asked, asked.present.astype(jnp.float32))}
+        return lambda members, reports: {}
+    return lambda members, reports: {"chosen": by_client(members, members.present.astype(jnp.float32))}
 
 
 def _by_client(federation: Federation) -> Callable[[Cohort, Array], Array]:
     """Values of a cohort at its clients' ids [N], zero elsewhere; empty if the federation is too large to list."""
     size = federation.count if federation.count <= MOST_LISTED else 0
-    return lambda asked, value: jnp.zeros((size,)).at[asked.ids].set(value, mode="drop")
+    return lambda members, value: jnp.zeros((size,)).at[members.ids].set(value, mode="drop")

@@ -21,7 +21,7 @@ from fedrl.trees import Tree
 from fedrl.types import Client, Cohort, Learner, Metrics
 
 MAX_DIMENSIONS = 300  # of a state
-NEW, FAILED = -1, -2  # ages of clients without a report: never asked, or asked without an answer
+NEW, FAILED = -1, -2  # ages of clients without a report: never asked, or failed when asked
 
 
 class Visited(NamedTuple):
@@ -32,11 +32,11 @@ class Visited(NamedTuple):
 
 
 class ReportFile(NamedTuple):
-    """What the server remembers in the one-phase selection."""
+    """The server's state in the one-phase selection."""
 
     rng_key: Key
-    reports: Visited  # [N, M] the last of each client
-    age: Array  # [N] rounds since then, or NEW or FAILED
+    reports: Visited  # [N, M] each client's last report
+    age: Array  # [N] rounds since that report, or NEW or FAILED
 
 
 @checked
@@ -51,19 +51,19 @@ def fedpohcs(
     clip: bool = True,
     max_dimensions: int = MAX_DIMENSIONS,
 ) -> BuildSelection:
-    """The candidates with the largest Delta_n (Eq. 23), from tabular models of what they remember (§4.2).
+    """The candidates with the largest Delta_n (Eq. 23), from tabular models of their remembered data (§4.2).
 
     States, as the networks see them, and actions are rounded to multiples of `rounding`; `sweeps` is the time horizon of
-    the visitation frequencies. With phases=1 (§4.3) nobody is asked: clients that train add a report to their upload, made
-    of what they then remember and the policy they were sent, and the last known reports are compared; candidates without
-    one come first.
+    the visitation frequencies. With phases=1 (§4.3) candidates are not asked: clients that train add a report to their
+    upload, computed from their remembered data and the policy they received, and the last known reports are compared;
+    candidates without a report come first.
 
-    A(s, a) is the mean of the GAE of the steps remembered at (s, a), with the critic that was sent; advantage="model"
+    A(s, a) is the mean of the GAE of the remembered steps at (s, a), by the received critic; advantage="model"
     evaluates the policy on the tabular model instead, as the published code does, which costs three times as much.
 
     Actions are clipped to their Box before they are rounded, as in the published code for Hoppers; use clip=False if the
     environment distinguishes actions beyond the Box, as Mountain Cars do. States of more than `max_dimensions` numbers are
-    rejected: hardly any two would round to the same.
+    rejected: hardly any two of them would round to the same one.
 
     Pairs are named by a hash with a secret (`numbering`): one of the round, and with phases=1, where reports of different
     rounds are compared, one of the run. "report/shared_mass" (with phases=1 "train/shared_mass", of the clients that
@@ -82,53 +82,53 @@ def fedpohcs(
     def report(federation: Federation, learner: Learner) -> Report:
         environment = stepwise(federation.environment)
         _check_dimensions(environment.observations, max_dimensions)
-        inside = environment.actions if clip else None
+        bounds = environment.actions if clip else None
         return visited(
-            learner, environment.gamma, rounding=rounding, sweeps=sweeps, advantage=advantage, actions=inside
+            learner, environment.gamma, rounding=rounding, sweeps=sweeps, advantage=advantage, actions=bounds
         )
 
-    def scores(reports: Visited, asked: Cohort) -> tuple[Array, Metrics]:
-        delta, shared = compared(reports, _present(asked))
+    def scores(reports: Visited, members: Cohort) -> tuple[Array, Metrics]:
+        delta, shared = compared(reports, _present(members))
         return delta, {"shared_mass": shared}
 
     if phases == 2:
         return two_phase(candidates, clients, report, scores)
 
     def build(federation: Federation, learner: Learner) -> Selection:
-        draw, tell = draws(federation, candidates, clients), report(federation, learner)
+        draw, report_of = draws(federation, candidates, clients), report(federation, learner)
         chosen_clients = chosen(federation)
 
         def tells(state: ReportFile) -> Names:
             return secret(keys.of(state.rng_key, "names"))
 
         def init(key: Key) -> ReportFile:
-            alone = Client(jnp.int32(0), (), (), learner.memory(jnp.int32(0), key))
-            one = jax.eval_shape(lambda: tell(learner.init(key), alone, secret(key)))
-            nothing = jax.tree.map(lambda x: jnp.zeros((federation.count, *x.shape), x.dtype), one)
-            return ReportFile(key, nothing, jnp.full((federation.count,), NEW, jnp.int32))
+            client = Client(jnp.int32(0), (), (), learner.memory(jnp.int32(0), key))
+            report_shape = jax.eval_shape(lambda: report_of(learner.init(key), client, secret(key)))
+            empty = jax.tree.map(lambda x: jnp.zeros((federation.count, *x.shape), x.dtype), report_shape)
+            return ReportFile(key, empty, jnp.full((federation.count,), NEW, jnp.int32))
 
         def choose(server: Any, key: Key) -> Cohort:
             state: ReportFile = server.selection
-            asked = draw.candidates(state.rng_key, server.round)
-            age = state.age[asked.ids]
-            score = deltas(trees.take(state.reports, asked.ids), jnp.where(age >= 0, asked.weight, 0.0))
+            members = draw.candidates(state.rng_key, server.round)
+            age = state.age[members.ids]
+            score = deltas(trees.take(state.reports, members.ids), jnp.where(age >= 0, members.weight, 0.0))
             score = jnp.where(age >= 0, score, jnp.where(age == NEW, jnp.inf, -jnp.inf))
-            return cohort(federation, draw.best(state.rng_key, server.round, asked, score))
+            return cohort(federation, draw.best(state.rng_key, server.round, members, score))
 
-        def record(state: ReportFile, reports: Visited, asked: Cohort) -> ReportFile:
+        def record(state: ReportFile, reports: Visited, members: Cohort) -> ReportFile:
             """Clients that failed before their first report come last from now on, instead of first."""
-            older = jnp.where(state.age < 0, state.age, state.age + 1)
-            tried = jnp.where(older[asked.ids] < 0, jnp.full_like(asked.ids, FAILED), older[asked.ids])
-            age = older.at[asked.ids].set(jnp.where(asked.present, jnp.zeros_like(asked.ids), tried))
-            return ReportFile(state.rng_key, trees.put(state.reports, asked.ids, reports, asked.present), age)
+            ages = jnp.where(state.age < 0, state.age, state.age + 1)
+            age_if_absent = jnp.where(ages[members.ids] < 0, jnp.full_like(members.ids, FAILED), ages[members.ids])
+            age = ages.at[members.ids].set(jnp.where(members.present, jnp.zeros_like(members.ids), age_if_absent))
+            return ReportFile(state.rng_key, trees.put(state.reports, members.ids, reports, members.present), age)
 
         return Selection(
             choose,
             init=init,
             tells=tells,
-            report=lambda local, client: tell(local.message.theta, client, local.message.selection),
+            report=lambda local, client: report_of(local.message.theta, client, local.message.selection),
             record=record,
-            metrics=lambda asked, reports: chosen_clients(asked, reports) | scores(reports, asked)[1],
+            metrics=lambda members, reports: chosen_clients(members, reports) | scores(reports, members)[1],
         )
 
     return build
@@ -143,7 +143,7 @@ def visited(
     advantage: str = "gae",
     actions: Space | None = None,
 ) -> Report:
-    """D A of a client at theta, by its tabular model; actions are clipped to `actions` where that is a Box."""
+    """D A of a client at theta, by its tabular model; actions are clipped to `actions` if that is a Box."""
     if learner.recent is None or learner.log_pi is None or learner.advantages is None:
         raise ValueError(
             "fedpohcs models the environment from what a client remembers, and this learner remembers nothing; "
@@ -181,10 +181,10 @@ def compared(reports: Visited, weight: Array) -> tuple[Array, Array]:
     pair, _ = number(flat.names, flat.value != 0)
     share = weight / jnp.maximum(jnp.sum(weight), np.finfo(weight.dtype).tiny)
     mean = total(jnp.repeat(share, size) * flat.value, pair)
-    there = at(mean, pair).reshape(count, size)  # the mean at the pairs a client visited
-    elsewhere = jnp.sum(mean**2) - jnp.sum(there**2, axis=1)
-    off = jnp.maximum(elsewhere, 0.0) + jnp.sum((there - reports.value) ** 2, axis=1)
-    delta = jnp.sqrt(jnp.sum(reports.value**2, axis=1)) - jnp.sqrt(off)
+    mean_at_pairs = at(mean, pair).reshape(count, size)  # the mean at the pairs a client visited
+    elsewhere = jnp.sum(mean**2) - jnp.sum(mean_at_pairs**2, axis=1)
+    squared_distance = jnp.maximum(elsewhere, 0.0) + jnp.sum((mean_at_pairs - reports.value) ** 2, axis=1)
+    delta = jnp.sqrt(jnp.sum(reports.value**2, axis=1)) - jnp.sqrt(squared_distance)
     counts = jnp.repeat(weight > 0, size)
     mass = jnp.where(counts, jnp.abs(flat.value), 0.0)
     common = at(total(counts.astype(mass.dtype), pair), pair) >= 2
@@ -207,5 +207,5 @@ def _check_dimensions(states: Space, most: int) -> None:
         )
 
 
-def _present(asked: Cohort) -> Array:
-    return jnp.where(asked.present, asked.weight, 0.0)
+def _present(members: Cohort) -> Array:
+    return jnp.where(members.present, members.weight, 0.0)

@@ -1,10 +1,11 @@
-"""Numbers for things that are equal: rounded states and state-action pairs get 64-bit names, and equal names one number.
+"""Numbers for rounded states and state-action pairs: each gets a 64-bit name, and equal names get the same number.
 
 A name is a hash of the cells, keyed by a secret that the clients share: the same pair has the same name at every client, so
-the server can match what they upload, and without the secret no name can be looked up in a list made beforehand. In
-simulation the server draws the secret itself, so it could make that list; and the hash is quick, not cryptographic.
+the server can match their uploads, and without the secret nobody can look names up in a list made in advance. In
+simulation the server draws the secret itself, so it could make such a list; and the hash is quick, not cryptographic.
 
-A number is the row where a name first occurs; it is found in a table with open addressing, which costs a tenth of a sort.
+The number of a name is the row where it first occurs, found by hashing with open addressing, at a tenth of the cost of
+sorting.
 """
 
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ GOLDEN = np.uint32(0x9E3779B9)  # 2^32 / the golden ratio: its multiples are spr
 
 
 class Names(NamedTuple):
-    """[M] each. Two different things share both words with probability 2^-64."""
+    """[M] each. Different states or pairs share both words with probability 2^-64."""
 
     high: Array  # uint32
     low: Array
@@ -41,17 +42,17 @@ def cells(x: Any, rounding: float) -> Array:
 
 
 def rounded(x: Any, rounding: float) -> Any:
-    """x at the middle of its cell."""
+    """x rounded to the middle of its cell."""
     return x if jnp.issubdtype(x.dtype, jnp.integer) else rounding * jnp.rint(x / rounding)
 
 
 def secret(key: Key) -> Names:
-    """Two words [] that all names of a comparison begin with."""
+    """Two words [] that key all names of a comparison."""
     return Names(*jax.random.bits(key, (2,), jnp.uint32))
 
 
 def names(cells: Array, above: Names) -> Names:
-    """Names of the rows of cells [M, n]; `above` are those of what the rows belong to: the secret, or the states of actions.
+    """Names of the rows of cells [M, n]; `above` is the secret, or for actions the names of their states.
 
     Every column has a hash function of its own, drawn by the position of the column, and the name mixes their sum: one
     reduction, however many columns there are.
@@ -69,7 +70,7 @@ def names(cells: Array, above: Names) -> Names:
 
 
 def number(names: Names, counts: Array) -> tuple[Array, Table]:
-    """For each row the first row [M] of the same name, M where the row does not count; and the table to `find` others in.
+    """For each row the first row [M] of the same name, or M if the row does not count; and the table that `find` searches.
 
     All rows of one name try the same slots at the same attempts. The lowest row of the earliest attempt takes a slot.
     """
@@ -93,7 +94,7 @@ def number(names: Names, counts: Array) -> tuple[Array, Table]:
 
 
 def find(table: Table, sought: Names, wanted: Array) -> Array:
-    """The number of each name sought; M where it is not in the table or not wanted."""
+    """The number of each name in `sought`; M if it is not in the table or not `wanted`."""
     size = table.names.high.shape[0]
 
     def attempt(carry: tuple[Array, Array]) -> tuple[Array, Array]:

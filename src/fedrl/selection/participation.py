@@ -1,4 +1,4 @@
-"""Selections that ask nobody: everyone, a uniform draw, or a weighted draw."""
+"""Selections that need no reports: everyone, a uniform draw, or a weighted draw."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def uniform(clients: int) -> BuildSelection:
 
 @checked
 def weighted(clients: int) -> BuildSelection:
-    """`clients` of them, without replacement, drawn one after the other in proportion to q; each then counts the same.
+    """`clients` of them, without replacement, drawn one after the other in proportion to q; each then has equal weight.
 
     Gumbel top-k, so the cost per round grows with the population.
     """

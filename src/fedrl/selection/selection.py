@@ -1,4 +1,4 @@
-"""Which clients train: a selection chooses a cohort, and may ask clients first. Every method takes one as `selection`."""
+"""Which clients train: a selection chooses a cohort, and may ask clients for reports first. All methods take one."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -10,31 +10,31 @@ from fedrl.types import Choose, Client, Cohort, Exchange, Learner, Metrics
 
 
 class InitState(Protocol):
-    """What the server remembers for a selection before the first round, as `server.selection`."""
+    """The selection's initial state, which the server keeps as `server.selection`."""
 
     def __call__(self, key: Key, /) -> Tree: ...
 
 
 class Announce(Protocol):
-    """What the clients that train find in their message, from what the server remembers."""
+    """The selection's part of the message to the clients that train, from its state."""
 
     def __call__(self, state: Any, /) -> Tree: ...
 
 
 class Report(Protocol):
-    """What a client that trains reports about itself in its upload."""
+    """The report that a client that trains adds to its upload."""
 
     def __call__(self, local: Any, client: Client, /) -> Tree: ...
 
 
 class Record(Protocol):
-    """What the server remembers after the stack of reports."""
+    """The selection's state after a stack of reports."""
 
     def __call__(self, state: Any, reports: Any, cohort: Cohort, /) -> Tree: ...
 
 
 class SelectionMetrics(Protocol):
-    """What to log with "train", such as which clients were chosen."""
+    """Metrics logged with "train", such as which clients were chosen."""
 
     def __call__(self, cohort: Cohort, reports: Any, /) -> Metrics: ...
 
@@ -60,7 +60,7 @@ class Selection(NamedTuple):
 
     @property
     def reports(self) -> bool:
-        """Whether clients report anything about themselves besides what they learned."""
+        """Whether clients send reports besides what they have learnt."""
         return bool(self.before) or self.report is not _no_report
 
 

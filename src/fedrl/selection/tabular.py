@@ -1,4 +1,4 @@
-"""The tabular maximum-likelihood model of a client's environment (`xie2025` §4.2), from the transitions it remembers.
+"""The tabular maximum-likelihood model of a client's environment (`xie2025` §4.2), from its remembered transitions.
 
 Everything is an array over the M transitions: a state or pair is named by the first row it occurs in, so that memory and
 time grow with M and not with states x actions x states.
@@ -24,8 +24,8 @@ class Tabular(NamedTuple):
 
     state: Array  # number of s
     pair: Array  # number of (s, a)
-    after: Array  # number of s'; M where the episode ended or s' was never left, so that nothing is known of it
-    share: Array  # 1 / C(s, a): what this transition counts in P_hat(s'|s, a) and R_hat(s, a)
+    after: Array  # number of s'; M if the episode ended or s' was never left, so that its transitions are unknown
+    share: Array  # 1 / C(s, a): the weight of this transition in P_hat(s'|s, a) and R_hat(s, a)
     reward: Array
     start: Array  # mu(s), by number of s
     names: Names  # of the pairs, the same at every client with the same secret; nothing else depends on the secret
@@ -67,12 +67,12 @@ def chances(model: Tabular, log_pi: Array) -> Array:
 def visits(model: Tabular, chance: Array, sweeps: int) -> Array:
     """D(s) [M]: the mean of D_0 = mu, D_{t+1}(s') = sum over s, a of D_t(s) pi(a|s) P_hat(s'|s, a) over `sweeps` steps.
 
-    It sums to one. Mass that comes to an end of an episode, or to a state never left, begins again from mu.
+    It sums to one. Mass that reaches the end of an episode, or a state never left, restarts from mu.
     """
     size = chance.shape[0]
 
     def sweep(_: Array, so_far: Array) -> Array:
-        """D_0 + ... + D_t from D_0 + ... + D_{t-1}: all of it moves one step on, and mu comes in anew."""
+        """D_0 + ... + D_t from D_0 + ... + D_{t-1}: move everything one step on, and add mu."""
         arrived = jnp.zeros((size + 1,)).at[model.after].add(at(so_far, model.state) * chance)
         return arrived[:size] + (1.0 + arrived[size]) * model.start
 
@@ -83,8 +83,8 @@ def visits(model: Tabular, chance: Array, sweeps: int) -> Array:
 def values(model: Tabular, chance: Array, gamma: float) -> Array:
     """V(s) [M] of the model, solving V = R^pi + gamma P^pi V by BiCGStab.
 
-    Nothing is earned after the end of an episode, nor in a state never left. States with one successor, of which sampled
-    paths are full, are first jumped over: plain sweeps would need hundreds to carry a reward along a path.
+    Rewards after the end of an episode and in a state never left are zero. States with one successor, which are frequent on
+    sampled paths, are skipped first: plain sweeps would need hundreds to carry a reward along a path.
     """
     to, earned, discount = _jumps(model, chance, gamma)
     reward = total(chance * (model.reward + gamma * at(earned, model.after)), model.state)
@@ -105,12 +105,12 @@ def advantages(model: Tabular, value: Array, gamma: float) -> Array:
 
 
 def averaged(model: Tabular, advantage: Array) -> Array:
-    """A(s, a) [M] as the mean of the estimates [M] made along the paths through (s, a), by number of the pair."""
+    """A(s, a) [M] as the mean of the estimates [M] along the paths through (s, a), by number of the pair."""
     return total(model.share * advantage, model.pair)
 
 
 def _jumps(model: Tabular, chance: Array, gamma: float) -> tuple[Array, Array, Array]:
-    """From each state to the first one with several successors: where, what is earned on the way, and the discount."""
+    """From each state to the first one with several successors: its number, the reward on the way, and the discount."""
     size = chance.shape[0]
     least = jnp.full((size,), size, jnp.int32).at[model.state].min(model.after, mode="drop")
     most = jnp.full((size,), -1, jnp.int32).at[model.state].max(model.after, mode="drop")

@@ -40,8 +40,8 @@ def bit_level_mdp(mdp: MDP, gamma: float, k: int | None = None) -> MDP:
     action = np.minimum(np.arange(2**k), actions - 1)
     ends = mdp.kernel[:, action].reshape(states, 2 ** (k - 1), 2, states)
     kernel = kernel.at[:, leaves:, :, :, 0].set(ends)
-    paid = bit_discount(gamma, k) ** -(k - 1) * mdp.reward[:, action].reshape(states, 2 ** (k - 1), 2)
-    reward = jnp.zeros((states, nodes, 2), dtype).at[:, leaves:].set(paid)
+    last_bit_reward = bit_discount(gamma, k) ** -(k - 1) * mdp.reward[:, action].reshape(states, 2 ** (k - 1), 2)
+    reward = jnp.zeros((states, nodes, 2), dtype).at[:, leaves:].set(last_bit_reward)
     start = jnp.zeros((states, nodes), dtype).at[:, 0].set(mdp.start)
     return MDP(kernel.reshape(states * nodes, 2, states * nodes), reward.reshape(-1, 2), start.reshape(-1))
 

@@ -1,6 +1,6 @@
 """Bounds on the mean squared gradient norm of periodic averaging: `xu2024` Eq. (14)-(26) and App. A-F.
 
-Each psi_1 bounds (1/K) sum_k E||grad F(theta_bar_k)||^2 for eta within Eq. (14). A1 is asked of one F for all agents:
+Each psi_1 bounds (1/K) sum_k E||grad F(theta_bar_k)||^2 for eta within Eq. (14). A1 is assumed for one F of all agents:
 L-smooth, bounded below, unbiased gradients, E||g - grad F||^2 <= beta ||grad F||^2 + sigma^2; Lemma 1 also needs the
 agents' noises to be independent, which A1 does not say.
 
@@ -49,7 +49,7 @@ def largest_eta(L: float, m: int, tau: int, beta: float = 0.0) -> float:
 
 
 def shared(problem: Problem) -> float:
-    """The two terms that all bounds begin with: those of SGD that averages at every step."""
+    """The two terms that all bounds share: those of SGD that averages at every step."""
     gap, L, sigma2, m, eta, K = problem
     return 2 * gap / (eta * K) + eta * L * sigma2 / m
 
@@ -83,7 +83,7 @@ def psi_1_D(problem: Problem, tau: int, lam: float) -> float:
 
 
 def psi_1_D_of(problem: Problem, tau: int, tau_i: Sequence[int], decay: Decay = constant) -> float:
-    """Any decay and any tau_i [m]: App. D and E before anything is assumed of them; weighted by `participation`.
+    """Any decay and any tau_i [m]: App. D and E before any assumption on them; weighted by `participation`.
 
     sum_i sum_j min{Z(tau_i), Z(j)} of (53), with Z(j) the sum of D^2 over j updates. D = 1 gives (17), whence T1.
     """
@@ -104,7 +104,7 @@ def psi_1_C(problem: Problem, tau: int, epsilon: float, mu_2: float, E: int, mu_
 
 
 def participation(tau: int, tau_i: Sequence[int], decay: Decay = constant) -> np.ndarray:
-    """p_y [tau]: by which share theta_bar still moves y updates into a period, the mean of I(tau_i > y) D(y) over i."""
+    """p_y [tau]: the share of theta_bar's step left y updates into a period, the mean of I(tau_i > y) D(y) over i."""
     if not (min(tau_i) >= 1 and max(tau_i) == tau):
         raise ValueError(
             f"tau_i must lie in 1..tau = 1..{tau} and reach it (A2), got {list(tau_i)}; a period ends with its fastest "

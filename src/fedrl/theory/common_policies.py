@@ -1,4 +1,4 @@
-"""The best policy all clients can share, in each of the four classes of `labbi2025` Theorem 3.1.
+"""The best policy that all clients can share, in each of the four classes of `labbi2025` Theorem 3.1.
 
 Deterministic <= stationary <= local history-dependent <= agent-aware. The first and the last two are exact; the
 stationary one is a non-concave problem (finding its optimum is NP-hard: `xie2025` §2.1) and is searched from
@@ -52,9 +52,9 @@ def best_stationary(
     """The best stationary stochastic policy found by mirror ascent on the exact J(pi) from many starts.
 
     Each step is pi <- pi exp(step * g) / Z with g = dJ/dpi scaled state by state; it is kept only if J does not fall,
-    and the step then grows by half, else it halves. So every run is monotone and has no rate to tune. Starts: `starts`
+    and the step then grows by half, else it halves. So every run is monotone and needs no tuning of a rate. Starts: `starts`
     random softmax tables, the uniform policy, the optimum of each client and of the imaginary MDP and, where they can
-    be enumerated quickly, the best deterministic policy; these optima are also candidates as they stand. The result is
+    be enumerated quickly, the best deterministic policy; these optima themselves are also candidates. The result is
     a lower bound of the maximum, and in small instances the maximum.
     """
     key = keys.of_seed(0) if key is None else key
@@ -79,8 +79,8 @@ def _enumerate(env_params: MDP, gamma: Array, weight: Array | None, *, chunk: in
         better = values[top] > best[0]
         return (jnp.where(better, values[top], best[0]), jnp.where(better, index[top], best[1])), None
 
-    nothing = (jnp.array(-jnp.inf, dtype), jnp.zeros((), jnp.int32))
-    (value, index), _ = jax.lax.scan(look, nothing, jnp.arange(0, total, chunk, dtype=jnp.int32))
+    start = (jnp.array(-jnp.inf, dtype), jnp.zeros((), jnp.int32))
+    (value, index), _ = jax.lax.scan(look, start, jnp.arange(0, total, chunk, dtype=jnp.int32))
     return Best(table(index), value)
 
 
@@ -102,21 +102,21 @@ def _search(env_params: MDP, gamma: Array, weight: Array | None, key: keys.Key, 
             [corners, _enumerate(env_params, gamma, weight, chunk=min(1024, actions**states)).pi[None]]
         )
     uniform = jnp.full((1, states, actions), 1.0 / actions, dtype)
-    drawn = jax.nn.softmax(2.0 * jax.random.normal(keys.of(key, "starts"), (starts, states, actions), dtype))
-    begin = jnp.concatenate([drawn, uniform, 0.9 * corners + 0.1 * uniform])
+    random_policies = jax.nn.softmax(2.0 * jax.random.normal(keys.of(key, "starts"), (starts, states, actions), dtype))
+    begin = jnp.concatenate([random_policies, uniform, 0.9 * corners + 0.1 * uniform])
 
     def step(carry: tuple[Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array], None]:
-        theta, now, size = carry
+        theta, value, size = carry
         pi = jax.nn.softmax(theta)
         slope = jax.grad(J)(pi)
         slope = slope - jnp.sum(pi * slope, axis=-1, keepdims=True)
         steepest = jnp.max(jnp.abs(slope), axis=-1, keepdims=True)
         scale = steepest + 1e-6 * jnp.max(steepest) + np.finfo(dtype).tiny
         proposal = jax.nn.log_softmax(theta + size * slope / scale)
-        then = J(jax.nn.softmax(proposal))
-        better = then >= now
+        new_value = J(jax.nn.softmax(proposal))
+        better = new_value >= value
         size = jnp.clip(jnp.where(better, 1.5 * size, 0.5 * size), 1e-12, 1e3)
-        return (jnp.where(better, proposal, theta), jnp.where(better, then, now), size), None
+        return (jnp.where(better, proposal, theta), jnp.where(better, new_value, value), size), None
 
     def ascend(pi: Array) -> Array:
         first = (jnp.log(pi), J(pi), jnp.ones((), dtype))
@@ -172,20 +172,20 @@ def belief_mdp(env_params: MDP, weight: Array | None = None, *, limit: int = 200
     joint = prior[:, None] * start
     rho = {number(int(s), joint[:, s]): joint[:, s].sum() for s in np.flatnonzero(joint.sum(0))}
     edges: list[tuple[int, int, int, float]] = []
-    paid: list[np.ndarray] = []
-    while len(paid) < len(beliefs):
-        here = len(paid)
-        state, belief = beliefs[here]
-        paid.append(belief @ reward[:, state])
+    rewards: list[np.ndarray] = []
+    while len(rewards) < len(beliefs):
+        source = len(rewards)
+        state, belief = beliefs[source]
+        rewards.append(belief @ reward[:, state])
         for action in range(kernel.shape[2]):
             joint = belief[:, None] * kernel[:, state, action]
             for successor in np.flatnonzero(joint.sum(0)):
-                there = number(int(successor), joint[:, successor])
-                edges.append((here, action, there, joint[:, successor].sum()))
-    built = np.zeros((len(beliefs), kernel.shape[2], len(beliefs)))
-    for here, action, there, probability in edges:
-        built[here, action, there] += probability
-    built /= built.sum(-1, keepdims=True)
+                target = number(int(successor), joint[:, successor])
+                edges.append((source, action, target, joint[:, successor].sum()))
+    transitions = np.zeros((len(beliefs), kernel.shape[2], len(beliefs)))
+    for source, action, target, probability in edges:
+        transitions[source, action, target] += probability
+    transitions /= transitions.sum(-1, keepdims=True)
     first = np.array([rho.get(i, 0.0) for i in range(len(beliefs))])
     dtype = env_params.kernel.dtype
-    return MDP(jnp.asarray(built, dtype), jnp.asarray(np.array(paid), dtype), jnp.asarray(first, dtype))
+    return MDP(jnp.asarray(transitions, dtype), jnp.asarray(np.array(rewards), dtype), jnp.asarray(first, dtype))

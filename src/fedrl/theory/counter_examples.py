@@ -24,14 +24,14 @@ _P_E9, _Q_E9 = (0.0, 0.99), (1.0, 0.01)
 
 class Gap(NamedTuple):
     smaller: Array  # best of the restricted class (Lemma E.9: J_r in the valley)
-    larger: Array  # what a richer policy gets (Lemma E.9: the lower of the two hills)
+    larger: Array  # value of a richer class (Lemma E.9: the lower of the two hills)
 
 
 def lemma_b1() -> MDP:
     """No optimal local history-dependent policy (Figure 2, after Jin et al. 2022, Thm 1). Start (1/2, 1/2).
 
     s0 pays 1 and is absorbing. In s1, a0 pays 0 and stays; a1 pays -1 and leads to s0 for agent 2 only. Agent 1 should
-    never play a1 there, agent 2 at once; they cannot tell who they are before one of them has paid.
+    never play a1 there, agent 2 at once; they cannot tell which agent they are before one of them has paid.
     """
     return _pair([{(1, 1): 1}, {(1, 1): 0}], reward=[[1, 1], [0, -1]], start=[0.5, 0.5])
 
@@ -152,7 +152,7 @@ def schedule_value(mdp: MDP, tables: list[Array], gamma: float) -> Array:
 
 
 def _pair(moves: list[dict[tuple[int, int], int]], reward: Sequence[Sequence[float]], start: Sequence[float]) -> MDP:
-    """Two deterministic MDPs; `moves` maps (state, action) to its successor, and whatever is not there stays."""
+    """Two deterministic MDPs; `moves` maps (state, action) to its successor; missing pairs stay in their state."""
     states, actions = len(reward), len(reward[0])
     kernel = np.zeros((2, states, actions, states))
     for agent, successor in enumerate(moves):

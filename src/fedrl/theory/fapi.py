@@ -1,7 +1,7 @@
-"""What the bounds of FAPI are made of, measured exactly: `xie2025` Eq. (4)-(10), Lemmas 5-17.
+"""The quantities in the bounds of FAPI, measured exactly: `xie2025` Eq. (4)-(10), Lemmas 5-17.
 
-Clients are a stack of worlds that share their reward. `weight` [N] is q; `cohort` [N] is q', zero for those who do not
-take part and summing to one: q itself is full participation. `values` [N, S] are the V_n^t, `pis` [N, S, A] the
+Clients are a stack of MDPs that share their reward. `weight` [N] is q; `cohort` [N] is q', which is zero for clients that do
+not take part and sums to one; q itself is full participation. `values` [N, S] are the V_n^t, `pis` [N, S, A] the
 pi_n^{t+1}.
 """
 
@@ -17,16 +17,18 @@ from fedrl.theory import heterogeneity
 
 
 class Levels(NamedTuple):
-    """Def. 2 seen from a cohort; `imaginary` is kappa_1 and `pairs` kappa_2 where everyone takes part."""
+    """Def. 2 seen from a cohort; `imaginary` is kappa_1 and `pairs` kappa_2 if everyone takes part."""
 
     imaginary: Array  # sum_m q'_m kappa_{m,I}
     pairs: Array  # sum_{m,n} q'_m q_n kappa_{m,n}
 
 
 def levels(env_params: MDP, weight: Array, cohort: Array | None = None) -> Levels:
-    who = weight if cohort is None else cohort
-    near = heterogeneity.kappa_imaginary(env_params, weight)
-    return Levels(jnp.dot(who, near), who @ heterogeneity.kappa_pairs(env_params) @ weight)
+    participation = weight if cohort is None else cohort
+    kappa_imaginary = heterogeneity.kappa_imaginary(env_params, weight)
+    return Levels(
+        jnp.dot(participation, kappa_imaginary), participation @ heterogeneity.kappa_pairs(env_params) @ weight
+    )
 
 
 def backup(mdp: MDP, pi: Array, v: Array, gamma: float | Array) -> Array:

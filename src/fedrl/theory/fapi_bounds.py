@@ -81,8 +81,8 @@ def lemma_6(
     The proof takes T_I V = sum_n q_n T_n V, Eq. (40), which is false: a mean of maxima is at least the maximum of the
     mean. But T_I V - T_I^pi V >= 0, so "at most" is enough and the bound stands; so do Eq. (46) and (56).
     """
-    apart = lemma_18(gamma, r_max, kappa_2) + 2 * delta  # sum_n q_n ||Vbar^t - V_n^t||, Eq. (42)
-    return lemma_17(gamma, r_max, eps_theta, actions) + 2 * gamma * apart + lemma_16(gamma, r_max, kappa_1) + epsilon
+    distance = lemma_18(gamma, r_max, kappa_2) + 2 * delta  # sum_n q_n ||Vbar^t - V_n^t||, Eq. (42)
+    return lemma_17(gamma, r_max, eps_theta, actions) + 2 * gamma * distance + lemma_16(gamma, r_max, kappa_1) + epsilon
 
 
 def proposition_7(
@@ -99,12 +99,12 @@ def proposition_7(
     """epsilon-hat, Algorithm 2 where a cohort takes part, Eq. (12).
 
     `kappa_imaginary` is sum_m q'_m kappa_{m,I}, `kappa_pairs` sum_{m,n} q'_m q_n kappa_{m,n}; `delta_cohort` and
-    `epsilon` are averages by q' over the cohort, `delta` by q over everyone: Vbar^t has a V_n^t also of those who were
-    not asked, and any with ||V_n^t - V_n^{pi^t}|| <= delta_n will do. With everyone in the cohort it is above Lemma 6
-    by gamma R_max kappa_2 / (1 - gamma).
+    `epsilon` are averages by q' over the cohort, `delta` by q over everyone: Vbar^t includes a V_n^t of clients that were
+    not asked, too, and any with ||V_n^t - V_n^{pi^t}|| <= delta_n will do. With everyone in the cohort it is above Lemma
+    6 by gamma R_max kappa_2 / (1 - gamma).
     """
-    apart = lemma_18(gamma, r_max, kappa_pairs) + delta + delta_cohort  # sum_m q'_m ||Vbar^t - V_m^t||
-    return 2 * gamma * apart + proposition_9(gamma, r_max, kappa_imaginary, kappa_pairs, epsilon, eps_theta, actions)
+    distance = lemma_18(gamma, r_max, kappa_pairs) + delta + delta_cohort  # sum_m q'_m ||Vbar^t - V_m^t||
+    return 2 * gamma * distance + proposition_9(gamma, r_max, kappa_imaginary, kappa_pairs, epsilon, eps_theta, actions)
 
 
 def proposition_9(
@@ -118,10 +118,10 @@ def proposition_9(
 ) -> Number:
     """epsilon-acute, Algorithm 1 where a cohort improves, Eq. (13); arguments as in `proposition_7`.
 
-    Holds whoever evaluated; who did matters to `equation_10`.
+    It holds whichever clients evaluated; that matters only to `equation_10`.
     """
-    moved = lemma_16(gamma, r_max, kappa_pairs) + lemma_16(gamma, r_max, kappa_imaginary)
-    return lemma_17(gamma, r_max, eps_theta, actions) + moved + epsilon
+    distance = lemma_16(gamma, r_max, kappa_pairs) + lemma_16(gamma, r_max, kappa_imaginary)
+    return lemma_17(gamma, r_max, eps_theta, actions) + distance + epsilon
 
 
 def theorem_10(gamma: Number, r_max: Number, kappa_1: Number, epsilon: Number, delta: Number) -> Number:

@@ -51,7 +51,7 @@ def finite_population(K: int, M: int) -> float:
 
 
 def floor_parts(problem: Problem) -> Floor:
-    """What T does not lessen, by cause: noise of local steps, client sampling, local drift."""
+    """The terms that T does not reduce, by cause: noise of local steps, client sampling, local drift."""
     _, L, mu, G, sigma, zeta, K, M, tau, T = problem
     if not 0 < mu <= L or tau < 1 or T < 1 or min(problem) < 0:
         raise ValueError(
@@ -74,12 +74,12 @@ def theorem_1(problem: Problem) -> float:
 
 def last_iterate(problem: Problem) -> float:
     """E[J(theta*) - J(theta_T)], Eq. (16) unrolled over T rounds."""
-    kept = (1 - problem.mu / problem.L) ** problem.T
-    return kept * problem.gap + (1 - kept) * noise_floor(problem)
+    contraction = (1 - problem.mu / problem.L) ** problem.T
+    return contraction * problem.gap + (1 - contraction) * noise_floor(problem)
 
 
 def one_step_floor(problem: Problem) -> float:
-    """The floor at tau = 1 as the proof could have it: sigma^2 / M + (K - M) / (M (K - 1)) zeta^2, over 2 mu.
+    """The floor at tau = 1 that the proof could give: sigma^2 / M + (K - M) / (M (K - 1)) zeta^2, over 2 mu.
 
     Not in the paper.
     """

@@ -1,4 +1,4 @@
-"""How different a stack of MDPs is: in kernels (`labbi2025` A-1, `xie2025` Def. 2) and in gradients.
+"""Differences within a stack of MDPs: in kernels (`labbi2025` A-1, `xie2025` Def. 2) and in gradients.
 
 The maximum over policies in Def. 2 is attained by a deterministic action: in state s the two rows differ by
 sum_a pi(a|s) (P_i - P_j)(.|s, a), and the L1 norm, being convex, is largest at a corner of the simplex of pi(.|s). So

@@ -1,4 +1,4 @@
-"""What a run costs and what it is worth per unit of cost: `xu2024` Eq. (7), (13), (27) and Table IV."""
+"""The cost of a run and its value per unit of cost: `xu2024` Eq. (7), (13), (27) and Table IV."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Overheads(NamedTuple):
-    """How often each resource is spent; as prices, what once costs. Table IV's prices are `TABLE_IV_PRICES`."""
+    """How often each resource is used, or as prices, the cost of one use. Table IV's prices are `TABLE_IV_PRICES`."""
 
     C1: float  # an agent sends its gradients to the virtual agent
     C2: float  # an agent makes a local update
@@ -50,8 +50,8 @@ def normalised(utilities: Sequence[float]) -> np.ndarray:
     u = np.asarray(utilities, float)
     if u.size < 2 or u.max() == u.min():
         raise ValueError(f"needs at least two different utilities to place them between 0 and 1, got {u}; add a method")
-    between: np.ndarray = (u - u.min()) / (u.max() - u.min())
-    return between
+    scaled: np.ndarray = (u - u.min()) / (u.max() - u.min())
+    return scaled
 
 
 def spread(total: int, m: int, tau: int) -> tuple[int, ...]:
@@ -80,8 +80,8 @@ class Row(NamedTuple):
     utility: float  # normalised
 
 
-# What the computation column tells of the seven tau_i is their sum: 63, 81, 95. Evenly spaced below 15 they are as here;
-# 3, 5, ..., 15 for "1~15" needs no rounding. Unlike the paper, which says nu = 8 for "1~15", the column says nu = 9.
+# The computation column gives only the sum of the seven tau_i: 63, 81, 95. Evenly spaced below 15, they are as here;
+# 3, 5, ..., 15 for "1~15" needs no rounding. The paper says nu = 8 for "1~15", but the column gives nu = 9.
 FROM_1 = spread(63, 7, 15)  # 3, 5, 7, 9, 11, 13, 15
 FROM_5 = spread(81, 7, 15)  # 8, 9, 10, 12, 13, 14, 15
 FROM_10 = spread(95, 7, 15)  # 12, 13, 13, 14, 14, 14, 15
@@ -104,6 +104,6 @@ TABLE_IV = (
 )
 TABLE_IV_M, TABLE_IV_K = 7, 3000
 
-# Not printed, found by arithmetic: with it `normalised` gives every digit of the last column, all 13 rows; so does any
+# Not printed, found by arithmetic: with it `normalised` gives every digit of the last column in all 13 rows; so does any
 # value between 33.5330 and 33.5359, and none outside.
 TABLE_IV_PSI_2 = 33.534

@@ -50,7 +50,7 @@ def _alone(tmp_path, monkeypatch):
         resolve.resolve,
         resolve.tokenizer_of,
         pretrained._formatter,
-        pretrained._warmed,
+        pretrained._load_or_warm_up,
     ):
         cached.cache_clear()
     weights_cache._nets.clear()

@@ -78,12 +78,12 @@ def test_made_once_and_the_same_each_time(saved, tmp_path, monkeypatch):
     spec, files = warm_spec(saved()), []
     for home in ("a", "b"):
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / home))
-        pretrained._warmed.cache_clear()
+        pretrained._load_or_warm_up.cache_clear()
         first = spec.first()
         (file,) = (tmp_path / home / "fedrl" / "warm").glob("*/*")
         files.append(file.read_bytes())
         made = file.stat().st_mtime_ns
-        pretrained._warmed.cache_clear()
+        pretrained._load_or_warm_up.cache_clear()
         assert all(np.array_equal(value, first[name]) for name, value in spec.first().items())
         assert file.stat().st_mtime_ns == made  # read, not made again
     assert files[0] == files[1]
@@ -108,7 +108,7 @@ def test_all_that_matters_is_in_its_name(saved, tmp_path):
         made.append(len(list((tmp_path / "cache" / "fedrl" / "warm").iterdir())))
     assert made == [1, 1, 2, 3, 4, 5, 6]
     saved(seed=1)
-    pretrained._warmed.cache_clear()
+    pretrained._load_or_warm_up.cache_clear()
     specs[0].first()
     assert len(list((tmp_path / "cache" / "fedrl" / "warm").iterdir())) == 7
 

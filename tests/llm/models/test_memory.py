@@ -8,7 +8,7 @@ from support.tiny_agents import net
 from transformers import LlamaConfig
 
 from fedrl.llm.models.available_memory import AvailableMemory, available_memory, host_memory
-from fedrl.llm.models.memory import COPIES, PROBE, Plan, _kept_each, check, need, skeleton
+from fedrl.llm.models.memory import COPIES, PROBE, Plan, _activations_of_probe, check, need, skeleton
 from fedrl.llm.models.model import Lora, ModelError, gradient_checkpointing, make_trainable
 from fedrl.llm.models.pretrained import Pretrained
 
@@ -52,10 +52,10 @@ def test_activations_against_those_really_kept(lora, checkpointing):
         hidden = real.net.base_model(input_ids=ids).last_hidden_state
     counted = sum(storage.nbytes() for storage in kept.values())
     plan = Plan(lora, torch.float32, checkpointing, 1)
-    estimate = _kept_each(skeleton(net().config, plan), net().config)
+    estimate = _activations_of_probe(skeleton(net().config, plan), net().config)
     assert hidden.requires_grad
     if checkpointing:
-        whole = _kept_each(skeleton(net().config, plan._replace(checkpointing=False)), net().config)
+        whole = _activations_of_probe(skeleton(net().config, plan._replace(checkpointing=False)), net().config)
         assert counted < estimate < 0.8 * whole  # one of the two layers is computed again at a time
     else:
         assert estimate == pytest.approx(counted, rel=0.1)

@@ -1,9 +1,9 @@
 """Gymnasium's CartPole-v1 as pure functions of its parameters, so that clients with different carts and poles are a stack.
 
 Same equations in the same order (Euler, 0.02 s). Gymnasium keeps its state in float64 and shows it in float32; here
-everything has the parameters' precision. With 64 bits enabled a step agrees to 1e-12, in float32 to 1e-6. The pole being
-unstable, differences grow: the same list of actions parts from Gymnasium by 1e-2 after some 200 steps in float32, and
-after some 450 in float64.
+everything has the parameters' precision. With 64 bits enabled a step agrees to 1e-12, in float32 to 1e-6. Because the
+pole is unstable, differences grow: under the same actions, states differ from Gymnasium's by 1e-2 after some 200 steps in
+float32 and after some 450 in float64.
 """
 
 import inspect
@@ -44,7 +44,7 @@ class State(NamedTuple):
 
 @checked
 def environment(gamma: float = 0.99, max_episode_steps: int = 500) -> Environment:
-    """Reward 1 per step, the last one included. An episode is truncated after `horizon` steps of its parameters, and at
+    """The reward is 1 per step, including the last. An episode is truncated after `horizon` steps of its parameters, and at
     `max_episode_steps` in any case.
 
     As in Gymnasium a step may be both `terminated` and `truncated`, if the pole falls in the very last one. Only `reset`

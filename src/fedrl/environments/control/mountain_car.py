@@ -1,8 +1,8 @@
 """Gymnasium's MountainCarContinuous-v0 as pure functions of its parameters; Mountain Cars (`xie2025` §5.1) shift the action.
 
 Same equations in the same order. Gymnasium rounds its state to float32 after every step and takes the cosine in float64;
-here everything has the parameters' precision. With 64 bits enabled a step rounds to the very state Gymnasium returns, and
-the rewards agree to 1e-12; in float32 a step agrees to 2e-7 in position, 1e-8 in velocity.
+here everything has the parameters' precision. With 64 bits enabled a step rounds to exactly the state that Gymnasium
+returns, and the rewards agree to 1e-12; in float32 a step agrees to 2e-7 in position, 1e-8 in velocity.
 """
 
 from typing import NamedTuple
@@ -30,7 +30,7 @@ class MountainCar(NamedTuple):
     goal_position: Array
     goal_velocity: Array
     start_low: Array
-    start_high: Array  # the start is uniform between the two, at rest
+    start_high: Array  # the start is uniform between start_low and start_high, at rest
     shift: Array  # theta_n, added to the action in all states
     horizon: Array  # int32: steps after which an episode is truncated
 

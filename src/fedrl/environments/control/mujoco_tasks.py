@@ -88,22 +88,22 @@ def params(
 
 def validate(task: Task, client_id: int, env_params: MujocoParams) -> MujocoParams:
     """One client's parameters as Python floats; `EnvironmentFailed` if MuJoCo cannot use them."""
-    read = MujocoParams(*(float(str(np.asarray(x)[()])) for x in env_params))
-    wrong = [
+    params = MujocoParams(*(float(str(np.asarray(x)[()])) for x in env_params))
+    problems = [
         f"{name}={value}"
-        for name, value in zip(MujocoParams._fields, read, strict=True)
+        for name, value in zip(MujocoParams._fields, params, strict=True)
         if not np.isfinite(value) or value < 0.0 or (name in ("mass", "leg_radius") and value == 0.0)
     ]
-    if wrong:
+    if problems:
         raise EnvironmentFailed(
-            f"client {client_id}: {task.name} with {', '.join(wrong)}; expected finite numbers, mass and leg_radius "
+            f"client {client_id}: {task.name} with {', '.join(problems)}; expected finite numbers, mass and leg_radius "
             "above 0, the others at least 0"
         )
-    if task.leg is None and read.leg_radius != LEG_RADIUS:
+    if task.leg is None and params.leg_radius != LEG_RADIUS:
         raise EnvironmentFailed(
-            f"client {client_id}: leg_radius={read.leg_radius}, but {task.name} has no leg radius; keep it at {LEG_RADIUS}"
+            f"client {client_id}: leg_radius={params.leg_radius}, but {task.name} has no leg radius; keep it at {LEG_RADIUS}"
         )
-    return read
+    return params
 
 
 def compile_model(task: Task, env_params: MujocoParams) -> mujoco.MjModel:

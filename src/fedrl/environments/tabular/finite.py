@@ -73,11 +73,11 @@ def average(env_params: MDP, weight: Array | None = None) -> MDP:
 def as_stack(env_params: Any) -> MDP:
     """The MDPs of a federation as a stack of arrays, from an `MDP` of arrays or lists or from a list of one per client."""
     if not isinstance(env_params, MDP):
-        each = [_as_arrays(mdp) for mdp in env_params]
-        shapes = {tuple(x.shape for x in mdp) for mdp in each}
+        mdps = [_as_arrays(mdp) for mdp in env_params]
+        shapes = {tuple(x.shape for x in mdp) for mdp in mdps}
         if len(shapes) > 1:
             raise ValueError(f"the clients' MDPs differ in size: {sorted(shapes)}; one policy needs the same S and A")
-        env_params = jax.tree.map(lambda *rows: np.stack(rows), *each)
+        env_params = jax.tree.map(lambda *rows: np.stack(rows), *mdps)
     stack = _as_arrays(env_params)
     if stack.kernel.ndim == 3:
         raise ValueError(
@@ -92,7 +92,7 @@ def _as_arrays(env_params: MDP) -> MDP:
 
 
 def as_numbers(name: str, values: Any) -> Any:
-    """`values` as an array of floating-point numbers; one that is such an array stays as it is."""
+    """`values` as an array of floating-point numbers; such an array is returned unchanged."""
     if isinstance(values, Array | np.ndarray) and jnp.issubdtype(values.dtype, jnp.floating):
         return values
     try:
@@ -107,11 +107,11 @@ def check_sizes(environment: Environment | Host, env_params: Any) -> None:
     """Refuse an `MDP` (of arrays, or of their shapes) that does not have the environment's sizes."""
     if not (isinstance(environment.observations, Discrete) and isinstance(environment.actions, Discrete)):
         return
-    expected, got = (environment.observations.n, environment.actions.n), tuple(env_params.reward.shape[-2:])
-    if expected != got:
+    expected, sizes = (environment.observations.n, environment.actions.n), tuple(env_params.reward.shape[-2:])
+    if expected != sizes:
         raise ValueError(
-            f"the environment has {expected[0]} states and {expected[1]} actions, the MDPs have {got}; "
-            f"write finite.environment(states={got[0]}, actions={got[-1]}, gamma=…)"
+            f"the environment has {expected[0]} states and {expected[1]} actions, the MDPs have {sizes}; "
+            f"write finite.environment(states={sizes[0]}, actions={sizes[-1]}, gamma=…)"
         )
 
 

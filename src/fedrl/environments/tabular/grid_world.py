@@ -85,9 +85,9 @@ def _targets(cut: tuple[tuple[int, int], ...]) -> np.ndarray:
     """[8, 4] where each move leads if it succeeds: the cell itself if blocked by border, wall or the `cut` link."""
 
     def after(cell: tuple[int, int], move: tuple[int, int]) -> int:
-        reached = (cell[0] + move[0], cell[1] + move[1])
-        blocked = reached not in CELLS or (cell in cut and reached in cut)
-        return CELLS.index(cell if blocked else reached)
+        target = (cell[0] + move[0], cell[1] + move[1])
+        blocked = target not in CELLS or (cell in cut and target in cut)
+        return CELLS.index(cell if blocked else target)
 
     return np.array([[after(cell, move) for move in MOVES] for cell in CELLS])
 
@@ -96,9 +96,9 @@ def _common(target: np.ndarray, neighbour: np.ndarray) -> np.ndarray:
     """P_com [8, 4, 8]: the rest of the probability is spread evenly over the other free neighbours."""
     kernel = np.zeros((len(CELLS), len(MOVES), len(CELLS)))
     for cell, row in enumerate(target):
-        for action, reached in enumerate(row):
-            others = neighbour[cell] & (np.arange(len(CELLS)) != reached)
-            sure = reached == cell or not others.any()
-            kernel[cell, action] = 0.0 if sure else (1.0 - SUCCESS) * others / others.sum()
-            kernel[cell, action, reached] += 1.0 if sure else SUCCESS
+        for action, target_cell in enumerate(row):
+            others = neighbour[cell] & (np.arange(len(CELLS)) != target_cell)
+            is_certain = target_cell == cell or not others.any()
+            kernel[cell, action] = 0.0 if is_certain else (1.0 - SUCCESS) * others / others.sum()
+            kernel[cell, action, target_cell] += 1.0 if is_certain else SUCCESS
     return kernel

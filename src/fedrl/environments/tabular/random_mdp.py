@@ -36,8 +36,8 @@ def orthogonal(
 ) -> DrawMDP:
     """The nominal kernel lives on a Bernoulli(1/2) mask, all the others on its complement.
 
-    At kappa = 1 a client's rows therefore share no successor with the nominal ones. A row whose mask came out all zeros
-    or all ones gets one entry, drawn uniformly, flipped.
+    At kappa = 1 a client's rows therefore share no successor with the nominal ones. In a row whose mask is all
+    zeros or all ones, one uniformly drawn entry is flipped.
     """
     if states < 2:
         raise ValueError(f"orthogonal needs states >= 2 so that a mask has a complement, got {states}; use dense")
@@ -56,7 +56,7 @@ def sparse(
 ) -> DrawMDP:
     """Each kernel has its own Bernoulli(density) mask. kappa = 1, the default: no mixing, as in Jin et al.
 
-    A row whose mask came out empty gets one entry, drawn uniformly.
+    A row whose mask is empty gets one uniformly drawn entry.
     """
     _fraction("density", density)
 
@@ -112,6 +112,6 @@ def _fraction(name: str, number: float | Array) -> None:
     """Check a number that is known now; a traced one was checked by the caller."""
     if isinstance(number, jax.core.Tracer):
         return
-    known = np.asarray(number)
-    if not np.all((known >= 0.0) & (known <= 1.0)):
+    value = np.asarray(number)
+    if not np.all((value >= 0.0) & (value <= 1.0)):
         raise ValueError(f"{name} must lie in [0, 1], got {number}; it is a share, so try e.g. {name}=0.5")

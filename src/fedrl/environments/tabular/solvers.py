@@ -79,16 +79,16 @@ def optimal(mdp: MDP, gamma: float | Array) -> tuple[Array, Array]:
     def improve(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         choice, _, count = carry
         q = q_value(mdp, deterministic(choice, actions, dtype), gamma)
-        now = jnp.take_along_axis(q, choice[:, None], axis=-1)[:, 0]
+        current = jnp.take_along_axis(q, choice[:, None], axis=-1)[:, 0]
         noise = 8 * jnp.finfo(dtype).eps * (1.0 + jnp.max(jnp.abs(q)))
-        better = jnp.where(jnp.max(q, axis=-1) > now + noise, jnp.argmax(q, axis=-1).astype(jnp.int32), choice)
-        return better, jnp.any(better != choice), count + 1
+        improved = jnp.where(jnp.max(q, axis=-1) > current + noise, jnp.argmax(q, axis=-1).astype(jnp.int32), choice)
+        return improved, jnp.any(improved != choice), count + 1
 
-    def unfinished(carry: tuple[Array, Array, Array]) -> Array:
+    def keep_going(carry: tuple[Array, Array, Array]) -> Array:
         return carry[1] & (carry[2] < 10 * states * actions)
 
     first = jnp.argmax(mdp.reward, axis=-1).astype(jnp.int32)
-    choice, _, _ = jax.lax.while_loop(unfinished, improve, (first, jnp.array(True), jnp.zeros((), jnp.int32)))
+    choice, _, _ = jax.lax.while_loop(keep_going, improve, (first, jnp.array(True), jnp.zeros((), jnp.int32)))
     return choice, value(mdp, deterministic(choice, actions, dtype), gamma)
 
 
@@ -127,9 +127,9 @@ def objective(
     count = table.shape[-1]
     discount = gamma ** (1.0 / count) if bit_discount is None else bit_discount
     entropy = -(table @ jnp.asarray(discount, table.dtype) ** jnp.arange(count, dtype=table.dtype))
-    chosen = jnp.exp(jnp.sum(table, axis=-1))
-    reward = jnp.sum(chosen * (mdp.reward[:, action] + lam * entropy), axis=-1)
-    chain = jnp.einsum("sc,sct->st", chosen, mdp.kernel[:, action])
+    pi = jnp.exp(jnp.sum(table, axis=-1))
+    reward = jnp.sum(pi * (mdp.reward[:, action] + lam * entropy), axis=-1)
+    chain = jnp.einsum("sc,sct->st", pi, mdp.kernel[:, action])
     return jnp.dot(mdp.start, discounted(chain, reward, gamma))
 
 

@@ -43,8 +43,8 @@ def behind(x: Array) -> Array:
 
 def between(rear: Array, front: Array) -> Array:
     """m from one position forward to another."""
-    apart = front - rear
-    return jnp.where(apart < 0.0, apart + ROUND, apart)
+    difference = front - rear
+    return jnp.where(difference < 0.0, difference + ROUND, difference)
 
 
 def gaps(position: Array) -> Array:
@@ -103,9 +103,9 @@ def following(driver: Driver, position: Array, place: Place) -> Array:
         leader = jnp.where(on_next_lane, leader, ahead(leader, count))
         speed = jnp.where(on_next_lane, speed, ahead(speed, count))
         on_next_lane |= ahead(on_next_lane, count)
-    farther = between(position, leader) - LENGTH
-    seen = (farther <= end) & (farther > gap)
-    return jnp.where(seen, jnp.minimum(bound, follow(driver, farther, speed)), bound)
+    gap_ahead = between(position, leader) - LENGTH
+    in_sight = (gap_ahead <= end) & (gap_ahead > gap)
+    return jnp.where(in_sight, jnp.minimum(bound, follow(driver, gap_ahead, speed)), bound)
 
 
 def _idm(driver: Driver, desired_gap: Array, gap: Array) -> Array:

@@ -1,7 +1,7 @@
 """Figure Eight (`xu2024`, Section VII) as arrays: fourteen vehicles on a road that crosses itself, some driven by agents.
 
 The same environment as `sumo.figure_eight.FigureEight` with `speed_dev=0`, without SUMO: `figure_eight_rules` moves vehicles
-as SUMO would. It covers vehicles commanded by agents and humans, not those that SUMO drives on its own.
+as SUMO would. It covers vehicles driven by agents and humans, not those that SUMO drives on its own.
 """
 
 import math

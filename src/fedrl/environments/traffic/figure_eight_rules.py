@@ -104,19 +104,19 @@ def collided(position: Array) -> Array:
 def _speeds(traffic: Traffic, braking: Array, command: Array) -> tuple[Array, Array]:
     """The speeds after a step, and which vehicles have one in front that has been standing for long."""
     driver, place = driver_of(traffic.speed, braking), place_of(traffic.position)
-    beyond = place.lane >= 2
-    entry = jnp.where(beyond, HALF + ENTRY, ENTRY) - place.along
-    way = Way(place.lane == 1, place.second ^ beyond, entry, ~beyond | (entry <= driver.sight))
+    past_crossing = place.lane >= 2
+    entry = jnp.where(past_crossing, HALF + ENTRY, ENTRY) - place.along
+    way = Way(place.lane == 1, place.second ^ past_crossing, entry, ~past_crossing | (entry <= driver.sight))
     first = _first_past(traffic.position, ENTRY), _first_past(traffic.position, HALF + ENTRY)
 
     bound = jnp.minimum(command, following(driver, traffic.position, place))
     short = jnp.where(way.minor, 0.1, short_of(driver, entry))
     wait = jnp.minimum(bound, stop(driver, jnp.maximum(entry - short, 0.0)))  # in front of the crossing
     bound = jnp.minimum(bound, _unrequested(driver, place, way))
-    others = [_yielding(driver, traffic, way, foe) for foe in _foes(traffic, place, way, first)]
-    least = jnp.minimum(bound, jnp.minimum(*(speed for speed, _ in others)))
-    bound = jnp.where(way.inside, least, jnp.maximum(least, jnp.minimum(bound, wait)))
-    stuck = others[0][1] | others[1][1]
+    yields = [_yielding(driver, traffic, way, foe) for foe in _foes(traffic, place, way, first)]
+    speed = jnp.minimum(bound, jnp.minimum(*(speed for speed, _ in yields)))
+    bound = jnp.where(way.inside, speed, jnp.maximum(speed, jnp.minimum(bound, wait)))
+    stuck = yields[0][1] | yields[1][1]
     blocked = (stuck & (bound < HALTING)) | ~_room(traffic, place, braking, first)
     held = (place.lane == 0) & (entry >= driver.stretch + 0.1) & blocked
     bound = jnp.where(held, jnp.minimum(bound, wait), bound)

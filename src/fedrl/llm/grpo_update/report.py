@@ -1,4 +1,4 @@
-"""Metrics of a GRPO learner: of the episodes it played, and of the decisions it learnt from."""
+"""Metrics of a GRPO learner: those of its episodes, and those of the decisions it learnt from."""
 
 import math
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def loss_terms(terms: Terms) -> tuple[float, ...]:
 
 
 def decision_metrics(parts: Sequence[tuple[int, tuple[float, ...]]], *, reference: bool) -> dict[str, float]:
-    """Means over all decisions of every pass, each before the gradient step it took part in.
+    """Means over all decisions of every pass, each computed before the gradient step that used it.
 
     `parts` are pairs: a number of decisions, and the means over them (`loss_terms`). All are NaN, which is not logged, if
     there are no decisions; so is `kl` without a reference.

@@ -1,4 +1,4 @@
-"""One GRPO update: groups of episodes in, better parameters out (Shao et al. 2024; for many turns, Feng et al. 2025)."""
+"""One GRPO update: from groups of episodes to better parameters (Shao et al. 2024; for many turns, Feng et al. 2025)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,18 +26,18 @@ class Grpo:
     """The settings, with the defaults of the paper's released configuration where it has one."""
 
     reward: str = "success"  # "success": 10 for a task that is won, else 0; "score": 10 times the environment's score
-    invalid: float = 0.1  # taken off the score of a step whose action is not well-formed
+    invalid: float = 0.1  # subtracted from the score of a step whose action is not well-formed
     by_step: bool = True  # mean and deviation of a group over all its steps; else over its episodes
     scaled: bool = True  # divide by the deviation
-    step_weight: float = 0.0  # of GiGPO's advantages by step; 1 is usual
-    gamma: float = 0.95  # of those
+    step_weight: float = 0.0  # weight of GiGPO's step-level advantages; 1 is usual
+    gamma: float = 0.95  # discount of those
     clip: float = 0.2
     dual_clip: float = 3.0
-    beta: float = 0.01  # of the KL to the model as it came
+    beta: float = 0.01  # coefficient of the KL to the reference model
     entropy_bonus: float = 0.001
     epochs: int = 1  # passes over the episodes
     minibatch: int = 16  # texts: episodes, or with a window steps (64 of them, as released)
-    at_once: int = 2048  # tokens that are read at a time: more want more memory, and save time on a GPU only
+    at_once: int = 2048  # tokens that are read at a time: more need more memory, and save time only on a GPU
 
     def __post_init__(self) -> None:
         if self.reward not in ("success", "score"):
@@ -56,7 +56,7 @@ class UpdateResult(NamedTuple):
     theta: Theta
     state: Any  # of the optimiser
     loss: float
-    report: dict[str, float]  # means over what was learnt from (`decision_metrics`)
+    report: dict[str, float]  # means over the decisions learnt from (`decision_metrics`)
 
 
 def reward_of(episode: Episode, settings: Grpo) -> float:
@@ -64,20 +64,20 @@ def reward_of(episode: Episode, settings: Grpo) -> float:
 
 
 def advantages(episodes: Sequence[Episode], groups: Sequence[int], settings: Grpo) -> list[np.ndarray]:
-    """Of every step of every episode. What an invalid action costs counts at its own step only, as released."""
-    earned = [reward_of(episode, settings) for episode in episodes]
+    """Advantages of all steps of every episode. An invalid action is penalised at its own step only, as released."""
+    rewards = [reward_of(episode, settings) for episode in episodes]
     penalties = [[settings.invalid * (not turn.valid) for turn in episode.turns] for episode in episodes]
-    scores = [[reward - p for p in row] for reward, row in zip(earned, penalties, strict=True)]
-    found = group_relative(scores, groups, by_step=settings.by_step, scaled=settings.scaled)
+    scores = [[reward - p for p in row] for reward, row in zip(rewards, penalties, strict=True)]
+    values = group_relative(scores, groups, by_step=settings.by_step, scaled=settings.scaled)
     if settings.step_weight:
         returns = [
             discounted_returns(reward, len(row), settings.gamma) - np.array(row)
-            for reward, row in zip(earned, penalties, strict=True)
+            for reward, row in zip(rewards, penalties, strict=True)
         ]
         anchors = [[turn.observation for turn in episode.turns] for episode in episodes]
         steps = by_anchor(returns, anchors, groups, scaled=settings.scaled)
-        found = [a + settings.step_weight * b for a, b in zip(found, steps, strict=True)]
-    return found
+        values = [a + settings.step_weight * b for a, b in zip(values, steps, strict=True)]
+    return values
 
 
 def improve(
@@ -94,12 +94,12 @@ def improve(
 ) -> UpdateResult:
     """Passes over the episodes whose steps have an advantage, minibatch by minibatch. `first` is the reference's theta.
 
-    Episodes of a group are in one minibatch, but where it is full: what they have in common is read once.
+    Episodes of a group share a minibatch unless it is full, so that their common prefix is read once.
     """
-    known = advantages(episodes, groups, settings)
+    advantages_by_episode = advantages(episodes, groups, settings)
     useful = [
         (sample, row[sample.steps], group)
-        for episode, row, group in zip(episodes, known, groups, strict=True)
+        for episode, row, group in zip(episodes, advantages_by_episode, groups, strict=True)
         if row.any()
         for sample in episode.samples()
         if sample.decisions
@@ -107,37 +107,39 @@ def improve(
     if not useful:
         return UpdateResult(theta, state, 0.0, decision_metrics([], reference=False))
     references: dict[int, torch.Tensor] = {}
-    losses, told = [], []
+    losses, terms_by_part = [], []
     for rows in minibatches([group for _, _, group in useful], settings.epochs, settings.minibatch, shuffle):
         parts = [[rows[i] for i in part] for part in batches([useful[i][0].tokens for i in rows], settings.at_once)]
         weight = 1.0 / sum(len(useful[i][0].decisions) for i in rows)
 
         def loss(part: list[int], weight: float = weight) -> torch.Tensor:
-            """Of a part of the minibatch: its share of the mean over all decisions."""
+            """The share of this part of the minibatch in the mean over all its decisions."""
             samples, prefix = [useful[i][0] for i in part], FrozenPrefix(model)
             if settings.beta and not references.keys() >= set(part):
                 references.update(
                     zip(part, _reference_log_probs(model, samples, first, temperature, prefix), strict=True)
                 )
-            now = likelihood(model, samples, temperature, prefix=prefix)
-            device = now.log_prob.device
-            found = grpo_loss(
-                now.log_prob,
+            current = likelihood(model, samples, temperature, prefix=prefix)
+            device = current.log_prob.device
+            terms = grpo_loss(
+                current.log_prob,
                 _tensor([d.log_prob for sample in samples for d in sample.decisions], device),
                 _tensor(np.concatenate([useful[i][1] for i in part]), device),
                 reference=torch.cat([references[i] for i in part]) if settings.beta else None,
-                entropy=now.entropy,
+                entropy=current.entropy,
                 clip=settings.clip,
                 dual_clip=settings.dual_clip,
                 beta=settings.beta,
                 entropy_bonus=settings.entropy_bonus,
             )
-            told.append((len(now.log_prob), loss_terms(found)))
-            return weight * len(now.log_prob) * found.loss
+            terms_by_part.append((len(current.log_prob), loss_terms(terms)))
+            return weight * len(current.log_prob) * terms.loss
 
         theta, state, value = descend(model, theta, state, optimizer, *(partial(loss, part) for part in parts))
         losses.append(value)
-    return UpdateResult(theta, state, float(np.mean(losses)), decision_metrics(told, reference=settings.beta > 0))
+    return UpdateResult(
+        theta, state, float(np.mean(losses)), decision_metrics(terms_by_part, reference=settings.beta > 0)
+    )
 
 
 def _tensor(values: Any, device: torch.device) -> torch.Tensor:

@@ -20,7 +20,7 @@ from fedrl.llm.household.tasks import TASKS
 
 
 class Engine:
-    """`load(game)`, then as the simulator: `reset()` and `step(command)` return text; `admissible` and `won` are as now."""
+    """`load(game)`, then as the simulator: `reset()` and `step(command)` return text; `admissible` and `won` are current."""
 
     def __init__(self) -> None:
         textworld = _module("textworld")
@@ -102,7 +102,7 @@ def _module(name: str) -> Any:
 
 @contextmanager
 def _arguments() -> Iterator[None]:
-    """The planner's translator writes over the program's arguments; put them back."""
+    """Restore the program's arguments, which the planner's translator overwrites."""
     arguments = sys.argv
     try:
         yield

@@ -1,4 +1,4 @@
-"""Household tasks as a Gymnasium environment of text: a list of games, any of which can be asked for by its index."""
+"""Household tasks as a Gymnasium environment of text: a list of games that are chosen by index."""
 
 import string
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ LONGEST_OBSERVATION, LONGEST_COMMAND = 8192, 256
 
 
 class Player(Protocol):
-    """What the simulator and ALFWorld's engine have in common."""
+    """The interface that the simulator and ALFWorld's engine share."""
 
     won: bool
 
@@ -30,7 +30,7 @@ class Player(Protocol):
 class HouseholdEnv(gymnasium.Env[str, str]):
     """One game at a time. Winning pays 1 and ends it, `step_limit` steps truncate it; an inadmissible command does nothing.
 
-    "help" is answered, at length, but as in the paper's release it is not among the commands that are offered.
+    "help" is answered, but as in the paper's release it is not among the offered commands.
 
     `reset(options={"task": i})` opens game i, else one is drawn. `player` is "simulator" or "alfworld".
     """

@@ -1,4 +1,4 @@
-"""The expert: a plan that wins, by one who knows where everything is; for demonstrations to imitate."""
+"""The expert: a winning plan made with knowledge of where everything is, for demonstrations."""
 
 from collections.abc import Iterator
 
@@ -12,9 +12,9 @@ from fedrl.llm.household.tasks import TASKS, Task
 
 def expert(game: Game) -> list[str]:
     """Commands that win this game from its start, whatever file it comes from."""
-    stated, phrasing = problem(game), phrasing_of(game)
-    plan = _Walk(stated, phrasing).plan(TASKS[game.task_type])
-    player = Simulator(stated, game.sentence, phrasing)
+    pddl_problem, phrasing = problem(game), phrasing_of(game)
+    plan = _Walk(pddl_problem, phrasing).plan(TASKS[game.task_type])
+    player = Simulator(pddl_problem, game.sentence, phrasing)
     for command in plan:
         player.step(command)
     if not player.won:
@@ -23,14 +23,14 @@ def expert(game: Game) -> list[str]:
 
 
 class _Walk:
-    """A way through the room, written down as it is walked."""
+    """A walk through the room that records its commands."""
 
-    def __init__(self, stated: pddl.Problem, phrasing: Phrasing) -> None:
-        self.facts, self.goal, self.put = stated.facts, stated.goal, phrasing.put
-        self.names = names(stated.facts)
+    def __init__(self, pddl_problem: pddl.Problem, phrasing: Phrasing) -> None:
+        self.facts, self.goal, self.put = pddl_problem.facts, pddl_problem.goal, phrasing.put
+        self.names = names(pddl_problem.facts)
         self.where = dict(self.pairs("receptacleatlocation"))
         self.spot = dict(self.pairs("atlocation")).popitem()[1]
-        self.opened = {fact[1] for fact in stated.facts if fact[0] == "opened"}
+        self.opened = {fact[1] for fact in pddl_problem.facts if fact[0] == "opened"}
         self.commands: list[str] = []
 
     def plan(self, task: Task) -> list[str]:
@@ -60,9 +60,9 @@ class _Walk:
             sorted(r for r, kind in self.pairs("receptacletype") if kind == place and r in self.where),
             key=lambda r: (sum(home == r for _, home in matches), ("openable", r) not in self.facts),
         )
-        there = 0 if task.able else sum(home == target for _, home in matches)
-        elsewhere = [(one, home) for one, home in matches if task.able or home != target]
-        for one, home in elsewhere[: task.things - there]:
+        count = 0 if task.able else sum(home == target for _, home in matches)
+        others = [(one, home) for one, home in matches if task.able or home != target]
+        for one, home in others[: task.things - count]:
             self.take(one, home)
             if task.able:
                 tool = min(
@@ -76,7 +76,7 @@ class _Walk:
             self.commands.append(self.put.format(o=self.names[one], r=self.names[target]))
 
     def takeable(self, thing: str) -> list[tuple[str, str]]:
-        """Those that can be taken and where they are, what lies open first."""
+        """The objects that can be taken and their places, those in the open first."""
         loose = [
             (one, home)
             for one, home in self.pairs("inreceptacle")

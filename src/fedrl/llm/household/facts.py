@@ -1,11 +1,11 @@
-"""How ALFWorld's engine tells facts: names and numbers for identifiers, lists, and what is special about an object."""
+"""How ALFWorld's engine words facts: names and numbers for identifiers, lists, and the state of an object."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 
 from fedrl.llm.household.pddl import Fact
 
-EXAMINED = (  # the first that holds is told
+EXAMINED = (  # the first that holds is used
     (("isclean", "ishot", "issliced"), "This is a hot and clean sliced {}."),
     (("isclean", "iscool", "issliced"), "This is a cool and clean sliced {}."),
     (("isclean", "issliced"), "This is a clean sliced {}."),
@@ -28,15 +28,17 @@ def pairs(facts: Iterable[Fact], predicate: str) -> Iterator[tuple[str, str]]:
 
 
 def names(facts: Iterable[Fact]) -> dict[str, str]:
-    """What the player reads for an identifier: its class and a number, the highest for the first in order."""
-    known = sorted({term for fact in facts for term in fact[1:]})
-    stems = {entity: entity.split("_bar_")[0] + "basin" * ("basin" in entity) for entity in known if "_bar_" in entity}
-    left = Counter(stems.values())
-    examine_sentence = {entity: f"{entity} " for entity in known}
+    """The player's name for each identifier: its class and a number, the highest for the first in order."""
+    identifiers = sorted({term for fact in facts for term in fact[1:]})
+    stems = {
+        entity: entity.split("_bar_")[0] + "basin" * ("basin" in entity) for entity in identifiers if "_bar_" in entity
+    }
+    remaining = Counter(stems.values())
+    readable = {entity: f"{entity} " for entity in identifiers}
     for entity, stem in stems.items():
-        examine_sentence[entity] = f"{stem} {left[stem]}"
-        left[stem] -= 1
-    return examine_sentence
+        readable[entity] = f"{stem} {remaining[stem]}"
+        remaining[stem] -= 1
+    return readable
 
 
 def comma_list(items: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""A game: a small record, and the planning problem it stands for."""
+"""A game: a small record, and the planning problem that it describes."""
 
 import json
 from collections import Counter
@@ -22,7 +22,7 @@ START = "loc_bar_00"
 
 
 class Scene(NamedTuple):
-    """A furnished room and what is to be done in it; all that a generated game needs to be remembered."""
+    """A furnished room and the goal in it: everything that defines a generated game."""
 
     room: str  # the kind of room
     plan: int  # its floor plan
@@ -35,7 +35,7 @@ class Scene(NamedTuple):
 class Game(NamedTuple):
     name: str
     task_type: str  # a key of TASKS
-    sentence: str  # what the player is told to do
+    sentence: str  # the task as the player reads it
     scene: Scene | None = None  # of a generated game
     path: str = ""  # of a user's game.tw-pddl
 
@@ -91,12 +91,12 @@ def _problem_of(scene: Scene, goal: str) -> pddl.Problem:
 
 def _identifiers(kinds: list[str] | tuple[str, ...]) -> list[str]:
     """ALFWorld shows what stands before the first bar and a number, and calls `sink_bar_…basin` a sinkbasin."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     names = []
     for kind in (kind.lower() for kind in kinds):
-        seen[kind] += 1
+        counts[kind] += 1
         stem, tail = (kind.removesuffix("basin"), f"_bar_{kind}") if kind.endswith("basin") else (kind, "")
-        names.append(f"{stem}_bar_{seen[kind]:02d}{tail}")
+        names.append(f"{stem}_bar_{counts[kind]:02d}{tail}")
     return names
 
 

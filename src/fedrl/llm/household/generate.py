@@ -1,6 +1,6 @@
-"""Games by the handful: any number, of all six types, each a function of its split, its index and a seed.
+"""Generated games: any number, of all six types, each a function of its split, its index and a seed.
 
-A game can be won by construction: the things to be placed are outside every receptacle of the wanted class, in one that
+Every game can be won by construction: the things to be placed are outside every receptacle of the wanted class, in one that
 can be reached and opened, and the room has the sink, microwave, fridge or lamp that the task needs.
 """
 
@@ -57,7 +57,7 @@ def _scene(task: Task, split: str, size: Size, rng: np.random.Generator) -> Scen
 
 
 def _goal(task: Task, room: str, furniture: tuple[str, ...], rng: np.random.Generator) -> tuple[str, str]:
-    """A thing that can be made as the task wants it and lies elsewhere, and the class of where it goes."""
+    """An object that the task can change as required and that lies elsewhere, and the class of its target."""
     places = {}
     for thing in ROOMS[room].objects.split():
         homes = _homes(thing, furniture)
@@ -78,17 +78,17 @@ def _homes(thing: str, furniture: tuple[str, ...]) -> set[str]:
 def _furnish(
     furniture: tuple[str, ...], needed: Iterable[Container[str]], most: int, rng: np.random.Generator
 ) -> tuple[str, ...]:
-    """At most `most` receptacles, but one of each group of classes that are needed in any case."""
+    """At most `most` receptacles, but in any case one of each group of classes in `needed`."""
     if most >= len(furniture):
         return furniture
     order = [int(i) for i in rng.permutation(len(furniture))]
-    kept = {i for group in needed for i in [j for j in order if furniture[j] in group][:1]}
-    kept |= set([i for i in order if i not in kept][: max(0, most - len(kept))])
-    return tuple(furniture[i] for i in sorted(kept))
+    chosen = {i for group in needed for i in [j for j in order if furniture[j] in group][:1]}
+    chosen |= set([i for i in order if i not in chosen][: max(0, most - len(chosen))])
+    return tuple(furniture[i] for i in sorted(chosen))
 
 
 def _spots(thing: str, furniture: tuple[str, ...], rng: np.random.Generator, count: int, barred: str = "") -> list[int]:
-    """Where `count` of them lie: receptacles that fit, by index; none of the class `barred`."""
+    """Places for `count` objects: indices of receptacles that fit, none of the class `barred`."""
     room = [i for i, receptacle in enumerate(furniture) if receptacle != barred and fits(receptacle, thing)]
     return [int(i) for i in rng.choice(room, count)] if room else []
 

@@ -1,4 +1,4 @@
-"""Planning problems in PDDL, as far as ALFWorld's files need it: read, write, and tell when the goal holds."""
+"""Planning problems in PDDL, as far as ALFWorld's files need it: read, write, and decide whether the goal holds."""
 
 import re
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ Formula = Any  # an atom ("inreceptacle", "?o", "?r"); or "and", "or", "not", "=
 Fact = tuple[str, ...]
 PLACE = {"atlocation", "holds", "holdsany", "inreceptacle", "objectatlocation"}
 STATE = {"isclean", "iscool", "ishot", "ison", "issliced", "istoggled", "opened"}
-DYNAMIC = PLACE | STATE  # what actions change; everything else stays as the problem has it
+DYNAMIC = PLACE | STATE  # predicates that actions change; all others keep their facts
 
 
 class Problem(NamedTuple):
@@ -43,7 +43,7 @@ def problem(text: str) -> Problem:
     if missing:
         raise ValueError(f"PDDL problem lacks {', '.join(sorted(missing))}; take the file from its source again")
     facts = frozenset(tuple(fact) for fact in parts[":init"] if fact[0] != "=")
-    return Problem(dict(_typed(parts[":objects"])), facts, formula(parts[":goal"][0]))
+    return Problem(dict(_typed_names(parts[":objects"])), facts, formula(parts[":goal"][0]))
 
 
 def formula(tree: list[Any]) -> Formula:
@@ -52,7 +52,7 @@ def formula(tree: list[Any]) -> Formula:
         case ["and" | "or" | "not" as word, *parts]:
             return (word, *map(formula, parts))
         case ["exists" | "forall" as word, variables, body]:
-            return (word, tuple(_typed(variables)), formula(body))
+            return (word, tuple(_typed_names(variables)), formula(body))
     return tuple(tree)
 
 
@@ -101,14 +101,14 @@ def holds(goal: Formula, facts: set[Fact]) -> bool:
 def _instances(
     variables: tuple[tuple[str, str], ...], body: Formula, problem: Problem, binding: dict[str, str]
 ) -> Iterator[Formula]:
-    """The body for every value of the variables, bound one after another; what the static facts decide is not split."""
+    """The body for every value of the variables, bound one by one; parts that static facts decide are not expanded."""
     partial = ground(body, problem, binding)
     if isinstance(partial, bool) or not variables:
         yield partial
         return
-    (variable, wanted), *rest = variables
+    (variable, type_name), *rest = variables
     for entity, kind in problem.entities.items():
-        if kind == wanted:
+        if kind == type_name:
             yield from _instances(tuple(rest), body, problem, {**binding, variable: entity})
 
 
@@ -124,7 +124,7 @@ def _connect(word: str, parts: Iterator[Formula]) -> Formula:
     return kept[0] if len(kept) == 1 else (word, *kept)
 
 
-def _typed(tokens: list[str]) -> Iterator[tuple[str, str]]:
+def _typed_names(tokens: list[str]) -> Iterator[tuple[str, str]]:
     names: list[str] = []
     rest = iter(tokens)
     for token in rest:

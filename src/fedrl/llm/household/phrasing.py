@@ -2,7 +2,7 @@
 
 Version 0.4 moves things to a receptacle and arrives at it; earlier ones put them in/on it, arrive at a numbered place
 and have no help. Grammar and domain stand in every game file; beyond these differences they are compared with those of
-version 0.4.2 by a digest, so that the simulator never plays by rules it does not have.
+version 0.4.2 by a digest, so that the simulator never plays a game whose rules it does not implement.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ USE_ENGINE = 'play it with player="alfworld", which reads the rules from the fil
 
 class Phrasing(NamedTuple):
     put: str  # the command, of an object o and a receptacle r
-    putting: str  # what is answered
+    putting: str  # the answer
     numbered_places: bool  # "You arrive at loc 3." instead of the receptacle's name
     help: bool
 
@@ -52,13 +52,13 @@ OLD = Phrasing("put {o} in/on {r}", "You put the {o} in/on the {r}.", True, Fals
 
 
 def sentence(grammar: str) -> str:
-    """The task a game's grammar tells, without the full stop."""
-    found = re.search(r'Your task is to: (.*?)\."', grammar)
-    if found is None:
+    """The task as stated in a game's grammar, without the full stop."""
+    match = re.search(r'Your task is to: (.*?)\."', grammar)
+    if match is None:
         raise ValueError(
             'the grammar of a game tells no task ("Your task is to: …"); take the file from its source again'
         )
-    return found[1]
+    return match[1]
 
 
 def read_phrasing(grammar: str, domain: str) -> Phrasing:
@@ -82,7 +82,7 @@ def _read_phrasing(grammar: str, domain: str) -> Phrasing:
 
 
 def grammar_digest(grammar: str) -> str:
-    """Of what the actions say and how lists are made, with every known spelling written as version 0.4 does."""
+    """The digest of the actions' texts and of the rules for lists, with known spellings normalised to version 0.4."""
     for old, new in (
         (OLD.put, NEW.put),
         (_slots(OLD.putting), _slots(NEW.putting)),
@@ -105,7 +105,7 @@ def grammar_digest(grammar: str) -> str:
 
 
 def domain_digest(domain: str) -> str:
-    """Of what actions need and do, without their costs."""
+    """The digest of the actions' preconditions and effects, without their costs."""
     actions = {
         part[1]: _without_costs(part[2:]) for part in pddl.read(domain) if part[0] == ":action" and part[1] != "help"
     }

@@ -1,6 +1,6 @@
 """What is in a house: objects, receptacles, what fits where, and the rooms games are played in.
 
-Names and what fits where are ALFWorld's; how many receptacles a room has and what lies about in it is ours. Each kind of
+Names and what fits where are ALFWorld's; the number of receptacles in a room and the objects in it are ours. Each kind of
 room has 30 floor plans, as in ALFRED: the first six are never seen in training.
 """
 

@@ -1,7 +1,7 @@
-"""The pure-Python player of a game: the commands, the admissible ones, and every sentence as ALFWorld's engine has them.
+"""The pure-Python player of a game, with the commands, admissible commands and sentences of ALFWorld's engine.
 
-It keeps the facts of the planning problem and changes them as the actions of ALFWorld's domain do. Three habits of the
-engine are kept: an object is examined only in the hand, `look` in the middle of the room sees nothing, and a list is in
+It keeps the facts of the planning problem and changes them as the actions of ALFWorld's domain do. It shares three
+habits of the engine: an object is examined only in the hand, `look` in the middle of the room sees nothing, and a list is in
 the order of identifiers, of which the first has the highest number.
 """
 
@@ -21,7 +21,7 @@ CHANGES = {
     "clean": ("isclean", ""),
     "heat": ("ishot", "iscool"),
     "cool": ("iscool", "ishot"),
-}  # what becomes true, untrue
+}  # facts that become true, untrue
 KNIVES = ("knifetype", "butterknifetype")
 
 Command = tuple[Callable[..., str], tuple[str, ...]]  # a function and its arguments
@@ -55,7 +55,9 @@ class Simulator:
         self._inside: dict[str, set[str]] = {receptacle: set() for receptacle in self._where}
         for thing, receptacle in pairs(self._start, "inreceptacle"):
             self._inside.setdefault(receptacle, set()).add(thing)
-        self._taken: set[tuple[str, str]] = set()  # object and receptacle it has been taken from and not put back to
+        self._taken: set[tuple[str, str]] = (
+            set()
+        )  # pairs of an object and the receptacle from which it was taken, until it is put back
         self._spot = next(fact[2] for fact in self._start if fact[0] == "atlocation")
         self._held = sorted(thing for _, thing in pairs(self._start, "holds"))
         self._update()

@@ -1,4 +1,4 @@
-"""The six task types of ALFWorld (fedagent §3.1): where they are set, how they are told, when they are done."""
+"""The six task types of ALFWorld (fedagent §3.1): their rooms, their sentences and their goals."""
 
 from typing import NamedTuple
 
@@ -24,12 +24,12 @@ class Task(NamedTuple):
     rooms: tuple[str, ...]
     goal: str  # of {thing} and {place}, the latter a lamp for Look
     able: str = ""  # what the thing must be
-    tool: str = ""  # the receptacle that makes it so
+    tool: str = ""  # the receptacle that brings it into that state
     verb: str = ""
     things: int = 1  # how many to place
 
 
-def _made(able: str, state: str) -> str:
+def _state_goal(able: str, state: str) -> str:
     return PLACE.replace("{made}", f"({able} ?o) ({state} ?o)")
 
 
@@ -54,7 +54,7 @@ TASKS = {
         650,
         ("put a clean {thing} in {place}", "clean some {thing} and put it in {place}"),
         ("Kitchen", "Bathroom"),
-        _made("cleanable", "isClean"),
+        _state_goal("cleanable", "isClean"),
         "cleanable",
         "SinkBasin",
         "clean",
@@ -64,7 +64,7 @@ TASKS = {
         459,
         ("put a hot {thing} in {place}", "heat some {thing} and put it in {place}"),
         ("Kitchen",),
-        _made("heatable", "isHot"),
+        _state_goal("heatable", "isHot"),
         "heatable",
         "Microwave",
         "heat",
@@ -74,7 +74,7 @@ TASKS = {
         533,
         ("put a cool {thing} in {place}", "cool some {thing} and put it in {place}"),
         ("Kitchen",),
-        _made("coolable", "isCool"),
+        _state_goal("coolable", "isCool"),
         "coolable",
         "Fridge",
         "cool",

@@ -1,1 +1,1 @@
-"""Language models: what is trained of them travels as named arrays, the rest stays where it is."""
+"""Language models: their trained parameters are sent as named arrays; all others stay in place."""

@@ -1,4 +1,4 @@
-"""How much memory is free: the machine's, what its control groups leave to this process, and the GPU's."""
+"""How much memory is free: on the machine, within this process's control groups, and on the GPU."""
 
 import os
 from collections.abc import Iterator
@@ -9,14 +9,14 @@ import torch
 
 
 class AvailableMemory(NamedTuple):
-    """Bytes; None: unknown, or of the device, none of its own."""
+    """Bytes; None if unknown, or for `device` if it has no memory of its own."""
 
     host: int | None
     device: int | None
 
 
 class _Files(NamedTuple):
-    """What a version of control groups calls its limit, its use, and in the statistics what it would give up at once."""
+    """The file names of a version of control groups, and the name of reclaimable memory in its statistics."""
 
     folder: str
     limit: str
@@ -33,24 +33,24 @@ def available_memory(device: str) -> AvailableMemory:
 
 
 def host_memory(root: Path = Path("/")) -> int | None:
-    """Of the machine's memory, what this process may still take; None where the system does not say."""
-    known = [*_machine(root), *_groups(root)]
-    return max(0, min(known)) if known else None
+    """The memory of the machine that this process may still use; None if the system does not report it."""
+    limits = [*_machine(root), *_groups(root)]
+    return max(0, min(limits)) if limits else None
 
 
 def _machine(root: Path) -> Iterator[int]:
-    told = root / "proc/meminfo"
-    if told.exists():
-        lines = (line.split() for line in told.read_text().splitlines())
+    file = root / "proc/meminfo"
+    if file.exists():
+        lines = (line.split() for line in file.read_text().splitlines())
         yield from (1024 * int(words[1]) for words in lines if words[0] == "MemAvailable:")
-    elif "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):  # other systems say only what they have in all
+    elif "SC_PHYS_PAGES" in getattr(os, "sysconf_names", {}):  # other systems report only their total memory
         yield os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _groups(root: Path) -> Iterator[int]:
-    """Limit less use of every control group this process is in, their parents included."""
-    told = root / "proc/self/cgroup"
-    for line in told.read_text().splitlines() if told.exists() else []:
+    """Limit minus usage of every control group of this process, including their parents."""
+    file = root / "proc/self/cgroup"
+    for line in file.read_text().splitlines() if file.exists() else []:
         _, controllers, path = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
@@ -60,13 +60,13 @@ def _groups(root: Path) -> Iterator[int]:
         for folder in (place, *place.parents):
             if top not in (folder, *folder.parents):
                 break
-            yield from _unused(folder, files)
+            yield from _available(folder, files)
 
 
-def _unused(folder: Path, files: _Files) -> Iterator[int]:
+def _available(folder: Path, files: _Files) -> Iterator[int]:
     limit, used = folder / files.limit, folder / files.used
     if not limit.exists() or not used.exists() or limit.read_text().strip() == "max":
         return
     stat = folder / "memory.stat"
-    spare = dict(line.split() for line in stat.read_text().splitlines()) if stat.exists() else {}
-    yield int(limit.read_text()) - int(used.read_text()) + int(spare.get(files.spare, 0))
+    statistics = dict(line.split() for line in stat.read_text().splitlines()) if stat.exists() else {}
+    yield int(limit.read_text()) - int(used.read_text()) + int(statistics.get(files.spare, 0))

@@ -1,6 +1,6 @@
-"""Models that have imitated public expert episodes of an application: made once, then had from the cache.
+"""Models that have imitated public expert episodes of an application: made once, then loaded from the cache.
 
-Imitation is our addition to the paper; what it gives is reported apart from what federated learning does.
+Imitation is our addition to the paper; its gain is reported separately from that of federated learning.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ Plans = dict[int, list[str]]  # task -> the commands that win it
 
 
 class Settings(Protocol):
-    """Of an application: hashable, and what `build` gives follows from it."""
+    """The settings of an application: hashable, and they determine what `build` returns."""
 
     def __hash__(self) -> int: ...
 
@@ -35,14 +35,14 @@ class Settings(Protocol):
 
 
 def cached(kind: str, words: str, make: Callable[[Path], Theta]) -> Path:
-    """The folder in the cache of the model that `words` say all about; made now if there is none.
+    """The cache folder of the model that `words` identify; made now if there is none.
 
-    `make` may write beside the parameters it returns; they are written last, so that where they are, all is.
+    `make` may write other files as well. The parameters it returns are written last, so if they exist, everything does.
     """
     place = cache_folder(kind) / hashlib.sha256(words.encode()).hexdigest()[:20]
     if not (place / THETA).exists():
         place.mkdir(parents=True, exist_ok=True)
-        with jax.ensure_compile_time_eval():  # also where somebody is tracing `init`
+        with jax.ensure_compile_time_eval():  # even while `init` is being traced
             theta = make(place)
         save_tree(place / THETA, {name: np.asarray(value) for name, value in theta.items()})
     return place
@@ -54,7 +54,7 @@ def read_theta(place: Path, like: Theta) -> Theta:
 
 
 def expert_plans(app: Application, most: int | None = None) -> Plans:
-    """What experts do in the public tasks, or in the first `most` of them."""
+    """The experts' commands in the public tasks, or in the first `most` of them."""
     if most is not None and not 1 <= most <= len(app.public):
         raise ValueError(f"{most} demonstrations were asked for, of 1 to {len(app.public)} public tasks there are")
     return {int(task): app.expert(int(task)) for task in app.public[:most]}
@@ -74,7 +74,7 @@ def clone_behaviour(
     minibatch: int = 4,
     window: int | None = None,
 ) -> Theta:
-    """`theta` after imitating what is `shown`, told as `window` says (see `episodes.Acting`)."""
+    """`theta` after imitating the plans `shown`, with prompts as `window` says (see `episodes.Acting`)."""
     print(f"imitation of {len(shown)} demonstrations, {passes} passes, once", file=sys.stderr)
     samples = [
         sample
@@ -95,15 +95,15 @@ def clone_behaviour(
 
 
 def _progress() -> Callable[[int, int, float], None]:
-    """Says how far it is, every few seconds and at the end."""
-    began = said = time.monotonic()
+    """A callback that prints the progress every few seconds and at the end."""
+    start = last_print = time.monotonic()
 
     def callback(step: int, steps: int, loss: float) -> None:
-        nonlocal said
+        nonlocal last_print
         now = time.monotonic()
-        if now - said >= PAUSE or step == steps:
-            said = now
-            left = (now - began) / step * (steps - step)
-            print(f"imitation: step {step} of {steps}, loss {loss:.3f}, {left:.0f} s left", file=sys.stderr)
+        if now - last_print >= PAUSE or step == steps:
+            last_print = now
+            seconds_left = (now - start) / step * (steps - step)
+            print(f"imitation: step {step} of {steps}, loss {loss:.3f}, {seconds_left:.0f} s left", file=sys.stderr)
 
     return callback

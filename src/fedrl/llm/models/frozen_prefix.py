@@ -1,4 +1,4 @@
-"""What lies below the first layer that is trained is the same before and after training, and is computed once for both."""
+"""Layers below the first trained one give the same output before and after training, so it is computed only once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,16 +12,16 @@ from fedrl.llm.models.model import Model
 
 
 class FrozenPrefix:
-    """The frozen layers of a model on one batch: computed in the first pass, and what came out given again in the next."""
+    """The frozen layers of a model on one batch: the first pass computes their output, later passes reuse it."""
 
     def __init__(self, model: Model) -> None:
         layers = (layer for layer in model.net.modules() if isinstance(layer, GradientCheckpointingLayer))
         self.layers = list(takewhile(_frozen, layers))
-        self.output: Any = None  # what the last of them gave
+        self.output: Any = None  # of the last of them
 
     @contextmanager
     def computed_once(self) -> Iterator[None]:
-        """Around a pass over the batch; always the same batch."""
+        """Wrap each pass over the batch, which must always be the same one."""
         if not self.layers:
             yield
         elif self.output is None:
@@ -29,7 +29,7 @@ class FrozenPrefix:
                 yield
         else:
             for layer in self.layers:
-                layer.forward = self._stored_output
+                layer.forward = self._return_output
             try:
                 yield
             finally:
@@ -39,7 +39,7 @@ class FrozenPrefix:
     def _store_output(self, layer: torch.nn.Module, inputs: Any, output: Any) -> None:
         self.output = output
 
-    def _stored_output(self, *_: Any, **__: Any) -> Any:
+    def _return_output(self, *_: Any, **__: Any) -> Any:
         return self.output
 
 

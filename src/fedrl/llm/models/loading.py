@@ -1,4 +1,4 @@
-"""Which model, and how it is opened: once in every process that needs it."""
+"""Model specifications, and opening a model once in every process that needs it."""
 
 from functools import lru_cache
 from typing import Protocol
@@ -11,7 +11,7 @@ from fedrl.llm.models.model import Model, Theta
 
 
 class Spec(Protocol):
-    """A model by name: small, hashable, and the same in every process. `threads` decide numbers, so they belong to it."""
+    """A model by name: small, hashable, and the same in every process. `threads` affects results, so it is a part."""
 
     @property
     def threads(self) -> int: ...
@@ -19,24 +19,24 @@ class Spec(Protocol):
     def __hash__(self) -> int: ...
 
     def open(self) -> Model:
-        """The model, ready to be trained."""
+        """The model, ready for training."""
         ...
 
     def formatter(self) -> PromptFormatter:
-        """How episodes are told to it."""
+        """Formats episodes as its prompts."""
         ...
 
     def init(self, key: Key) -> Theta:
-        """What training starts from."""
+        """theta_0, where training starts."""
         ...
 
     def first(self) -> Theta | None:
-        """The reference of the KL term: theta_0, or None where that is the model without its adapters."""
+        """The reference of the KL term: theta_0, or None if that is the model without its adapters."""
         ...
 
 
 def open_model(spec: Spec) -> Model:
-    """Reproducible on a processor: with the threads of this spec, also if another has been at work since."""
+    """Open it with the thread count of this spec, even if another spec was used since; CPU results are then reproducible."""
     torch.set_num_threads(spec.threads)
     torch.use_deterministic_algorithms(True)
     return _open_model(spec)

@@ -1,7 +1,7 @@
-"""Whether a model fits, asked before it is read: what training it will hold, against what is free.
+"""Whether a model fits into memory, checked before it is loaded: the needs of training against the free memory.
 
-The network is built without memory (torch's "meta" device) from its config, and read with it is a short text, to learn how
-much of what it computes is kept for the gradients.
+The network is built from its config without memory (on torch's "meta" device) and reads a short text, to measure how much
+it keeps for the gradients.
 """
 
 import warnings
@@ -14,7 +14,7 @@ from fedrl.llm.models.available_memory import AvailableMemory
 from fedrl.llm.models.model import Lora, Model, ModelError, gradient_checkpointing, make_trainable
 
 PROBE = 16  # tokens of that text
-COPIES = 10  # of what is trained, while a step is made: theta as sent, before and after, and as it came; gradient;
+COPIES = 10  # of the trained parameters during a step: theta as received, before, after, and the reference; gradient;
 #              update; both of Adam's moments, before and after
 LORA = Lora(rank=8, alpha=16, layers=12)
 SMALLER: dict[str, Any] = {  # models to fall back on, largest first
@@ -35,8 +35,8 @@ class Plan(NamedTuple):
     lora: Lora | None
     dtype: torch.dtype
     checkpointing: bool
-    tokens: int  # learnt from at once
-    trust: bool = False  # may the model bring code of its own?
+    tokens: int  # in one learning step at a time
+    trust: bool = False  # whether the model may run code of its own
 
 
 class Need(NamedTuple):
@@ -45,11 +45,11 @@ class Need(NamedTuple):
     weights: int
     gradients: int
     activations: int  # kept for the gradients
-    arrays: int  # named arrays: what travels, and the optimiser's; always in the machine's own memory
+    arrays: int  # named arrays: messages and the optimiser's state, always in the machine's own memory
 
     @property
     def near(self) -> int:
-        """Where the network computes."""
+        """The part in the memory of the device on which the network runs."""
         return self.weights + self.gradients + self.activations
 
 
@@ -64,25 +64,25 @@ def need(config: Any, plan: Plan) -> Need:
     model = skeleton(config, plan)
     parameters = dict(model.net.named_parameters())
     weights, gradients = (
-        sum(p.numel() * p.element_size() for p in some)
-        for some in (parameters.values(), [parameters[name] for name in model.names])
+        sum(p.numel() * p.element_size() for p in group)
+        for group in (parameters.values(), [parameters[name] for name in model.names])
     )
     arrays = COPIES * 4 * sum(parameters[name].numel() for name in model.names)
-    return Need(weights, gradients, plan.tokens * _kept_each(model, config) // PROBE, arrays)
+    return Need(weights, gradients, plan.tokens * _activations_of_probe(model, config) // PROBE, arrays)
 
 
-def _kept_each(model: Model, config: Any) -> int:
+def _activations_of_probe(model: Model, config: Any) -> int:
     """Bytes kept for the gradients after `PROBE` tokens; with checkpointing, one layer is computed again at a time.
 
-    A network that cannot be read without its memory is let through, with a warning that this part is not counted.
+    A network that cannot run on the meta device is accepted, with a warning that this part is not counted.
     """
     try:
-        whole = _kept(model.net)
+        all_layers = _activation_bytes(model.net)
         if not model.net.is_gradient_checkpointing:
-            return whole
+            return all_layers
         layers = (model.lora.layers if model.lora else 0) or config.num_hidden_layers
         with gradient_checkpointing(model):
-            return _kept(model.net) + whole // layers
+            return _activation_bytes(model.net) + all_layers // layers
     except (RuntimeError, NotImplementedError, TypeError, ValueError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         warnings.warn(f"what {type(model.net).__name__} keeps for its gradients is not counted: {reason}", stacklevel=2)
@@ -90,72 +90,75 @@ def _kept_each(model: Model, config: Any) -> int:
 
 
 @torch.enable_grad()
-def _kept(net: PreTrainedModel) -> int:
+def _activation_bytes(net: PreTrainedModel) -> int:
     own = {p.untyped_storage()._cdata for p in net.parameters()}
-    seen: dict[int, torch.UntypedStorage] = {}  # storages, kept so that no two have one address
+    storages: dict[int, torch.UntypedStorage] = {}  # references, so that no address is reused
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
         if storage._cdata not in own:
-            seen[storage._cdata] = storage
+            storages[storage._cdata] = storage
         return tensor
 
     ids = torch.zeros(1, PROBE, dtype=torch.long, device="meta")
-    everything = torch.ones(
-        1, 1, PROBE, PROBE, dtype=torch.bool, device="meta"
-    )  # a whole mask, which nobody looks into
+    mask = torch.ones(1, 1, PROBE, PROBE, dtype=torch.bool, device="meta")  # its values are never read
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
-        net.base_model(input_ids=ids, attention_mask=everything, position_ids=ids)
-    return sum(storage.nbytes() for storage in seen.values())
+        net.base_model(input_ids=ids, attention_mask=mask, position_ids=ids)
+    return sum(storage.nbytes() for storage in storages.values())
 
 
 def check(name: str, config: Any, plan: Plan, room: AvailableMemory, *, held: bool = False) -> None:
-    """Refuse what does not fit, and say what would. `held`: the weights are in memory already, for others to share."""
-    wanted = need(config, plan)
+    """Refuse a plan that does not fit, and suggest one that does. `held`: the weights are already in memory, shared."""
+    needed = need(config, plan)
     if held:
-        wanted = wanted._replace(weights=0)
-    if short := _short(wanted, room):
-        needs, has, where = short
+        needed = needed._replace(weights=0)
+    if shortage := _shortage(needed, room):
+        needs, free, where = shortage
         raise ModelError(
-            f"{name} with {_in_words(plan)} needs about {_gb(needs)}{where} (weights {_gb(wanted.weights)}, the rest for "
-            f"learning from {plan.tokens:,} tokens at once), but {_gb(has)} are free; {_instead(name, config, plan, room)}"
+            f"{name} with {_describe(plan)} needs about {_gb(needs)}{where} (weights {_gb(needed.weights)}, the rest for "
+            f"learning from {plan.tokens:,} tokens at once), but {_gb(free)} are free; "
+            f"{_alternative(name, config, plan, room)}"
         )
 
 
-def _short(wanted: Need, room: AvailableMemory) -> tuple[int, int, str] | None:
-    """What is needed and there is, where it is not enough, and of which memory."""
+def _shortage(needed: Need, room: AvailableMemory) -> tuple[int, int, str] | None:
+    """Needed bytes, free bytes and which memory, for the first memory that is too small; None if all suffice."""
     if room.device is None:
-        sides = [(wanted.near + wanted.arrays, room.host, "")]
+        sides = [(needed.near + needed.arrays, room.host, "")]
     else:
-        sides = [(wanted.near, room.device, " on the GPU"), (wanted.arrays, room.host, " in the machine")]
-    return next(((needs, has, where) for needs, has, where in sides if has is not None and needs > has), None)
+        sides = [(needed.near, room.device, " on the GPU"), (needed.arrays, room.host, " in the machine")]
+    return next(((needs, free, where) for needs, free, where in sides if free is not None and needs > free), None)
 
 
-def _instead(name: str, config: Any, plan: Plan, room: AvailableMemory) -> str:
-    """The first that fits: ever thriftier ways with this model, then smaller ones."""
-    thrifty = plan
-    tries: list[tuple[str, Any, Plan]] = []
+def _alternative(name: str, config: Any, plan: Plan, room: AvailableMemory) -> str:
+    """The first alternative that fits: plans for this model that need ever less, then smaller models."""
+    smaller_plan = plan
+    alternatives: list[tuple[str, Any, Plan]] = []
     layers = min(LORA.layers, config.num_hidden_layers)
     for change in (
         {"lora": plan.lora or Lora(LORA.rank, LORA.alpha, layers)},
         {"checkpointing": True},
         {"dtype": torch.bfloat16},
     ):
-        thrifty = thrifty._replace(**change)
-        tries.append((_in_words(thrifty), config, thrifty))
+        smaller_plan = smaller_plan._replace(**change)
+        alternatives.append((_describe(smaller_plan), config, smaller_plan))
     small = plan._replace(lora=LORA)
-    tries += [(f"{other} with {_in_words(small)}", known, small) for other, known in SMALLER.items() if other != name]
-    for words, known, way in tries:
-        wanted = need(known, way)
-        if way != plan and not _short(wanted, room):
-            return f"{words} needs {_gb(wanted.near + wanted.arrays)}"
+    alternatives += [
+        (f"{other} with {_describe(small)}", known_config, small)
+        for other, known_config in SMALLER.items()
+        if other != name
+    ]
+    for words, known_config, other_plan in alternatives:
+        needed = need(known_config, other_plan)
+        if other_plan != plan and not _shortage(needed, room):
+            return f"{words} needs {_gb(needed.near + needed.arrays)}"
     return "free some, learn from fewer tokens at once, or use model=pocket, which needs little"
 
 
-def _in_words(plan: Plan) -> str:
-    what = "LoRA" if plan.lora else "all parameters trained"
-    more = ", checkpointing" if plan.checkpointing else ""
-    return f"{what}{more} in {str(plan.dtype).removeprefix('torch.')}"
+def _describe(plan: Plan) -> str:
+    parameters = "LoRA" if plan.lora else "all parameters trained"
+    checkpointing = ", checkpointing" if plan.checkpointing else ""
+    return f"{parameters}{checkpointing} in {str(plan.dtype).removeprefix('torch.')}"
 
 
 def _gb(size: int) -> str:

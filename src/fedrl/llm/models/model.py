@@ -1,4 +1,4 @@
-"""A causal language model as an agent's policy: what of it is trained, as named arrays in and out."""
+"""A causal language model as an agent's policy; its trained parameters are read and written as named arrays."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,19 +14,20 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from fedrl.arguments import at_least, checked_class
 
-Theta = dict[str, Any]  # name -> array: what is trained, averaged and travels
+Theta = dict[str, Any]  # name -> array: the parameters that are trained, sent and averaged
 
 
 class ModelError(ValueError):
-    """The model cannot be had; the message is one sentence for the user."""
+    """The model is not available; the message is one sentence for the user."""
 
 
 @checked_class
 @dataclass(frozen=True)
 class Lora:
-    """Low-rank adapters on the linear maps of the last `layers` layers (0: of all), the rest being frozen.
+    """Low-rank adapters on the linear maps of the last `layers` layers (0: all layers); the rest is frozen.
 
-    `freeze_a`: of B A only B is trained, A being the same everywhere; the mean of B then is the mean of the products.
+    With `freeze_a` only B of B A is trained, and A is the same everywhere; the mean of B then gives the mean of the
+    products.
     """
 
     rank: int = 8
@@ -41,7 +42,7 @@ class Lora:
 
 class Model(NamedTuple):
     net: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase | None  # None: of a model that is only measured
+    tokenizer: PreTrainedTokenizerBase | None  # None for a model that is only measured
     names: tuple[str, ...]  # of the parameters that are trained, in order
     lora: Lora | None
 
@@ -49,22 +50,22 @@ class Model(NamedTuple):
 def make_trainable(
     net: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, lora: Lora | None, *, checkpointing: bool = False
 ) -> Model:
-    """`net` made ready: with adapters, or with all its parameters to be trained.
+    """The model of `net`, with adapters, or with all its parameters trained.
 
-    `checkpointing`: layers forget what they computed while learning (see `gradient_checkpointing`), and compute it again.
+    With `checkpointing`, layers do not store activations while learning but compute them again (`gradient_checkpointing`).
     """
     adapt(net, lora)
-    net.eval()  # no dropout: rolling out and learning see the same network
-    net.config.use_cache = False  # whoever reads on keeps a cache of its own
+    net.eval()  # no dropout: acting and learning use the same network
+    net.config.use_cache = False  # readers keep their own caches
     if checkpointing:
         net.gradient_checkpointing_enable({"use_reentrant": False})
-        net.disable_input_require_grads()  # it has made gradients flow through frozen layers, too, down to the words
+        net.disable_input_require_grads()  # otherwise gradients also flow through frozen layers, down to the embeddings
     names = tuple(name for name, parameter in net.named_parameters() if parameter.requires_grad)
     return Model(net, tokenizer, names, lora)
 
 
 def adapt(net: PreTrainedModel, lora: Lora | None) -> None:
-    """Let only what is trained ask for gradients: all, or adapters, put in now. Adapters are in single precision."""
+    """Require gradients only for trained parameters: all, or adapters, which are inserted here in single precision."""
     net.requires_grad_(lora is None)
     if lora is None:
         return
@@ -79,7 +80,7 @@ def adapt(net: PreTrainedModel, lora: Lora | None) -> None:
         r=lora.rank, lora_alpha=lora.alpha, target_modules=linear, layers_to_transform=adapted_layers(net, lora),
         lora_dropout=0.0,
     )  # fmt: skip
-    with torch.random.fork_rng(devices=[]):  # one factor starts at random: always the same, and nobody else's draws
+    with torch.random.fork_rng(devices=[]):  # one factor is random: always the same draw, without affecting other draws
         torch.manual_seed(0)
         inject_adapter_in_model(config, net, low_cpu_mem_usage=net.device.type == "meta")
     for name, parameter in net.named_parameters():
@@ -94,30 +95,30 @@ def adapted_layers(net: PreTrainedModel, lora: Lora) -> list[int]:
 
 
 def linear_layers(net: PreTrainedModel) -> list[str]:
-    """The names of the linear maps in the layers: all but the one that gives the words their scores."""
-    head, found = net.get_output_embeddings(), set()
+    """The names of the linear maps in the layers: all but the output head."""
+    head, names = net.get_output_embeddings(), set()
     for name, module in net.named_modules():
         if isinstance(module, torch.nn.Linear | BaseTunerLayer) and module is not head:
-            found.add(name.removesuffix(".base_layer").split(".")[-1])
-    return sorted(name for name in found if name != "default")  # inside an adapter
+            names.add(name.removesuffix(".base_layer").split(".")[-1])
+    return sorted(name for name in names if name != "default")  # inside an adapter
 
 
 def theta_of(model: Model) -> Theta:
-    """The trained parameters as they are, copied."""
+    """A copy of the trained parameters."""
     parameters = dict(model.net.named_parameters())
     return {name: parameters[name].detach().float().cpu().numpy().copy() for name in model.names}
 
 
 @torch.no_grad()
 def load_theta(model: Model, theta: Theta) -> None:
-    """Make `theta` the trained parameters."""
+    """Set the trained parameters to `theta`."""
     parameters = dict(model.net.named_parameters())
     for name in model.names:
         parameters[name].copy_(torch.from_numpy(np.array(theta[name])))
 
 
 def gradients(model: Model) -> Theta:
-    """Of the trained parameters; those that nothing reached have none, which is zero."""
+    """The gradients of the trained parameters; zero for those that the loss does not depend on."""
     parameters = dict(model.net.named_parameters())
     return {
         name: (p.grad if p.grad is not None else torch.zeros_like(p)).float().cpu().numpy()
@@ -127,10 +128,10 @@ def gradients(model: Model) -> Theta:
 
 @contextmanager
 def gradient_checkpointing(model: Model) -> Iterator[None]:
-    """While gradients are taken: with checkpointing, the layers that are trained forget and compute again.
+    """Use around taking gradients: with checkpointing, trained layers drop their activations and compute them again.
 
-    transformers does so only in layers that are told to train; they alone are told, not what is in them, so that no
-    dropout wakes up.
+    transformers does so only in layers whose `training` flag is set. It is set on these layers alone and not on their
+    submodules, so that no dropout becomes active.
     """
     layers = [
         layer
@@ -150,21 +151,21 @@ def gradient_checkpointing(model: Model) -> Iterator[None]:
 
 @contextmanager
 def reference_parameters(model: Model, first: Theta | None) -> Iterator[None]:
-    """The model before any training: with the parameters `first`, or, where that is None, without its adapters."""
+    """The model before any training: with the parameters `first`, or without its adapters if that is None."""
     if first is None:
         with _without_adapters(model):
             yield
         return
     parameters = {name: p for name, p in model.net.named_parameters() if name in model.names}
-    now = {name: parameter.data for name, parameter in parameters.items()}
+    current = {name: parameter.data for name, parameter in parameters.items()}
     for name, parameter in parameters.items():
-        came = torch.from_numpy(np.require(first[name], requirements="W"))
-        parameter.data = came.to(parameter.device, parameter.dtype)
+        value = torch.from_numpy(np.require(first[name], requirements="W"))
+        parameter.data = value.to(parameter.device, parameter.dtype)
     try:
         yield
     finally:
         for name, parameter in parameters.items():
-            parameter.data = now[name]
+            parameter.data = current[name]
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from fedrl.arguments import at_least, checked_class
 
-END, AGENT, WORLD = "<end>", "<agent>", "<world>"  # after an action; before one; before what is seen
+END, AGENT, WORLD = "<end>", "<agent>", "<world>"  # after an action; before an action; before an observation
 
 
 EMBEDDING, SEEK, SAY = 3.0, 1.0, 0.7  # of `_incline_to_copy`
@@ -35,10 +35,10 @@ class Size:
 
 
 def tokenizer(texts: Iterable[str], size: Size = Size()) -> PreTrainedTokenizerFast:
-    """Pairs within words, down to bytes, so that anything can be written; learnt from `texts`.
+    """Byte-pair encoding within words, which can encode any text; learnt from `texts`.
 
-    A word is the same tokens wherever it stands, after a blank or in brackets: a small network is to copy words, and cannot
-    afford to learn that two spellings are one. Blanks are not told, so a text can be read but not be had back exactly.
+    A word has the same tokens wherever it stands, after a space or in brackets, because a small network must copy words and
+    cannot afford to learn that two spellings are one. Spaces are not encoded, so decoding does not restore a text exactly.
     """
     pairs = Tokenizer(models.BPE())
     pairs.pre_tokenizer = pre_tokenizers.Sequence(
@@ -64,7 +64,7 @@ def wrapped(pairs: Tokenizer) -> PreTrainedTokenizerFast:
 
 
 def untrained(vocabulary: int, size: Size = Size(), seed: int = 0) -> LlamaForCausalLM:
-    """A new network, inclined to copy; the same seed gives the same numbers, whatever else draws from torch."""
+    """A new network, biased towards copying; the same seed gives the same parameters, whatever else draws from torch."""
     config = LlamaConfig(
         vocab_size=vocabulary,
         hidden_size=size.width,
@@ -87,17 +87,17 @@ def untrained(vocabulary: int, size: Size = Size(), seed: int = 0) -> LlamaForCa
 
 @torch.no_grad()
 def _incline_to_copy(net: LlamaForCausalLM, width: int) -> None:
-    """Let every head begin by looking for words like its own, and by saying what it finds (Trockman & Kolter 2023).
+    """Initialise every head to attend to words like its own and to output what it finds (Trockman & Kolter 2023).
 
-    To W_Q and W_K the same rotation is added, to W_V one and to W_O its inverse, so that both products are near a multiple
-    of the identity, as they come to be in large models. What these agents must learn first is to find and repeat words of
-    the task: 800 demonstrations of WebShop, read once, gave 41 % success with it and 5 % without (one seed).
+    The same rotation is added to W_Q and W_K, another to W_V and its inverse to W_O, so that both products are close to a
+    multiple of the identity, as training makes them in large models. These agents must first learn to find and repeat words
+    of the task: 800 demonstrations of WebShop, read once, gave 41 % success with it and 5 % without (one seed).
     """
     net.model.embed_tokens.weight.mul_(EMBEDDING)
     for layer in net.model.layers:
         attention = layer.self_attn
-        seek, say = (torch.linalg.qr(torch.randn(width, width))[0] for _ in range(2))
+        query_rotation, value_rotation = (torch.linalg.qr(torch.randn(width, width))[0] for _ in range(2))
         for matrix in (attention.q_proj, attention.k_proj):
-            matrix.weight.add_(SEEK * seek.T)
-        attention.v_proj.weight.add_(SAY * say.T)
-        attention.o_proj.weight.add_(SAY * say)
+            matrix.weight.add_(SEEK * query_rotation.T)
+        attention.v_proj.weight.add_(SAY * value_rotation.T)
+        attention.o_proj.weight.add_(SAY * value_rotation)

@@ -1,4 +1,4 @@
-"""Pocket by name: opened from the cache, or made first, by imitating public expert episodes of its application."""
+"""Pocket by its settings: loaded from the cache, or first made by imitating public expert episodes of its application."""
 
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache, partial
@@ -19,7 +19,7 @@ from fedrl.llm.models.pocket import Size
 from fedrl.llm.randomness import generator_at
 from fedrl.records.tensors import write_atomically
 
-VERSION = 3  # of what making one does: another number makes them anew
+VERSION = 3  # of the procedure; another number makes all models anew
 
 
 @checked_class
@@ -27,10 +27,10 @@ VERSION = 3  # of what making one does: another number makes them anew
 class Pocket:
     application: Settings
     size: Size = field(default_factory=Size)
-    passes: int = 1  # over the demonstrations; 0: a network that has seen nothing
+    passes: int = 1  # over the demonstrations; 0: an untrained network
     learning_rate: float = 1e-3
-    language: float = 0.3  # weight of predicting every token of a demonstration, beside its decisions
-    window: int | None = None  # how they are told, as in `episodes.Acting`
+    language: float = 0.3  # weight of predicting every token of a demonstration, in addition to its decisions
+    window: int | None = None  # of the prompts, as in `episodes.Acting`
     seed: int = 0
     threads: int = 1
 
@@ -42,25 +42,25 @@ class Pocket:
             at_least(0, "None tells them as one transcript", window=self.window)
 
     def open(self) -> Model:
-        tokenizer, theta = _made(self)
+        tokenizer, theta = _load_or_make(self)
         net = pocket.untrained(len(tokenizer), self.size, self.seed)
         model = make_trainable(net, tokenizer, None)
         load_theta(model, theta)
         return model
 
     def formatter(self) -> PromptFormatter:
-        return PromptFormatter(_made(self)[0], POCKET)
+        return PromptFormatter(_load_or_make(self)[0], POCKET)
 
     def init(self, key: Key) -> Theta:
         return {name: jnp.asarray(value) for name, value in self.first().items()}
 
     def first(self) -> Theta:
-        return _made(self)[1]
+        return _load_or_make(self)[1]
 
 
 @lru_cache(maxsize=2)
-def _made(spec: Pocket) -> tuple[PreTrainedTokenizerFast, Theta]:
-    """Tokenizer and parameters, from the cache or made now: the same bytes either way."""
+def _load_or_make(spec: Pocket) -> tuple[PreTrainedTokenizerFast, Theta]:
+    """Tokenizer and parameters, loaded from the cache or made now, with the same bytes either way."""
     words = f"{VERSION} {type(spec.application).__name__} {asdict(spec)}"
     place = cached("pocket", words, partial(_make, spec))
     tokenizer = pocket.wrapped(Tokenizer.from_file(str(place / "tokenizer.json")))
@@ -70,8 +70,8 @@ def _made(spec: Pocket) -> tuple[PreTrainedTokenizerFast, Theta]:
 
 def _make(spec: Pocket, place: Path) -> Theta:
     app = spec.application.build()
-    shown = expert_plans(app)
-    tokenizer = pocket.tokenizer(_texts(app, shown), spec.size)
+    plans = expert_plans(app)
+    tokenizer = pocket.tokenizer(_texts(app, plans), spec.size)
     write_atomically(place / "tokenizer.json", tokenizer.backend_tokenizer.to_str().encode())
     model = make_trainable(pocket.untrained(len(tokenizer), spec.size, spec.seed), tokenizer, None)
     return clone_behaviour(
@@ -79,7 +79,7 @@ def _make(spec: Pocket, place: Path) -> Theta:
         {name: jnp.asarray(value) for name, value in theta_of(model).items()},
         PromptFormatter(tokenizer, POCKET),
         app,
-        shown,
+        plans,
         passes=spec.passes,
         learning_rate=spec.learning_rate,
         language=spec.language,
@@ -88,13 +88,13 @@ def _make(spec: Pocket, place: Path) -> Theta:
     )
 
 
-def _texts(app: Application, shown: Plans) -> list[str]:
-    """All that is seen and may be said in the demonstrated episodes."""
+def _texts(app: Application, plans: Plans) -> list[str]:
+    """All observations and admissible commands of the demonstrated episodes."""
     env, texts = app.environment.make(), []
-    for task, plan in shown.items():
-        seen, info = env.reset(options={"task": task})
+    for task, plan in plans.items():
+        observation, info = env.reset(options={"task": task})
         for command in plan:
-            texts += [seen, *info["admissible_commands"]]
-            seen, _, _, _, info = env.step(command)
-        texts.append(seen)
+            texts += [observation, *info["admissible_commands"]]
+            observation, _, _, _, info = env.step(command)
+        texts.append(observation)
     return texts

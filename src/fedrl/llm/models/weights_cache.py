@@ -1,4 +1,4 @@
-"""Weights in memory: read once in a process, however many specs, tellers and adapters are made of them."""
+"""Weights in memory: read once per process, however many specs, formatters and adapters use them."""
 
 import copy
 from typing import NamedTuple
@@ -16,12 +16,12 @@ from fedrl.llm.models.resolve import read_weights, resolve
 class _Key(NamedTuple):
     name: str
     dtype: torch.dtype
-    frozen: bool  # under adapters; else trained, so that they are not what they were
+    frozen: bool  # under adapters; otherwise they are trained and change
     trust: bool  # whether code of its own was allowed
 
 
 _nets: dict[_Key, PreTrainedModel] = {}  # at most one frozen and one trained
-_initial: dict[_Key, Theta] = {}  # all parameters as they came, of at most one that is trained
+_initial: dict[_Key, Theta] = {}  # the original parameters, of at most one trained model
 
 
 def device() -> str:
@@ -29,9 +29,9 @@ def device() -> str:
 
 
 def shared_net(name: str, plan: Plan) -> PreTrainedModel:
-    """A network of its own whose weights are those of all others of this name.
+    """A separate network that shares its weights with all others of this name.
 
-    Where all parameters are trained, they are as the last one left them: whoever acts or learns loads his own first.
+    If all parameters are trained, they are as the last user left them; callers load their own theta before use.
     """
     key = _Key(name, plan.dtype, plan.lora is not None, plan.trust)
     _check_memory(key, plan)
@@ -46,7 +46,7 @@ def shared_net(name: str, plan: Plan) -> PreTrainedModel:
 
 
 def initial_theta(name: str, plan: Plan) -> Theta:
-    """All parameters as they came; where nobody has opened the model yet, only they are kept of it."""
+    """The original parameters; if the model has not been opened yet, nothing else of it is kept."""
     key = _Key(name, plan.dtype, False, plan.trust)
     if key not in _initial:
         _check_memory(key, plan)
@@ -65,6 +65,6 @@ def _store_initial(key: _Key, net: PreTrainedModel) -> None:
 
 
 def _evict(nets: dict[_Key, PreTrainedModel], key: _Key) -> None:
-    """Make room for one of its kind."""
+    """Drop the network of the same kind (frozen or trained)."""
     for other in [other for other in nets if other.frozen == key.frozen]:
         del nets[other]

@@ -1,4 +1,4 @@
-"""What a partition is, and what is said when one cannot be made: the numbers that came and the next move."""
+"""The type of partitions, and checks with errors that state the numbers given and the next move."""
 
 import math
 from collections.abc import Sequence
@@ -40,14 +40,14 @@ def check_dispersion(name: str, value: float, low: float, high: float = math.inf
 
 
 def labels_of(name: str, labels: Sequence[Any] | np.ndarray, tasks: int | None) -> np.ndarray:
-    """The labels as an array [tasks]; `tasks` is how many there must be, where the caller knows."""
-    found = np.asarray(labels)
-    if found.ndim != 1 or len(found) == 0:
+    """The labels as an array [tasks]; `tasks` is the expected number, if known."""
+    array = np.asarray(labels)
+    if array.ndim != 1 or len(array) == 0:
         raise PartitionError(
-            f"{name} must be one label per task, got an array of shape {found.shape}; pass a flat list"
+            f"{name} must be one label per task, got an array of shape {array.shape}; pass a flat list"
         )
-    if tasks is not None and len(found) != tasks:
+    if tasks is not None and len(array) != tasks:
         raise PartitionError(
-            f"{name} has {len(found)} labels for {tasks} tasks; label every task once, in the order of the tasks"
+            f"{name} has {len(array)} labels for {tasks} tasks; label every task once, in the order of the tasks"
         )
-    return found
+    return array

@@ -25,7 +25,7 @@ def coverage(
 ) -> Partition:
     """Algorithm 3: sizes from a Beta of mean L_avg, wider for a smaller xi; each task goes to floor(r) or ceil(r) clients.
 
-    r = None is the released code's clients L_avg / tasks, with which the mean size is L_avg (to the next whole sum);
+    r = None is the released code's clients L_avg / tasks, for which the mean size is L_avg (up to rounding of the sum);
     another r makes it r tasks / clients. The H tasks with one more copy (step 8: "any") are drawn. `what` is the name of
     the tasks in errors.
     """
@@ -73,12 +73,12 @@ def place(n: np.ndarray, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     with a = (sum of their q) / N' at most floor(a) <= q_i clients need them all and at least ceil(a) >= q_i have room,
     the q of the tasks being floor(a) or ceil(a). Expects n_k <= tasks, q that differ by at most one, and equal sums.
     """
-    held = np.zeros((len(n), len(q)), bool)
+    assigned = np.zeros((len(n), len(q)), bool)
     rem = n.copy()
     for i, copies in enumerate(q):
         times = np.divide(rng.exponential(size=len(n)), rem, out=np.full(len(n), np.inf), where=rem > 0)
         times[rem == len(q) - i] = 0.0
-        chosen = np.argsort(times, kind="stable")[:copies]
-        held[chosen, i] = True
-        rem[chosen] -= 1
-    return held
+        takers = np.argsort(times, kind="stable")[:copies]
+        assigned[takers, i] = True
+        rem[takers] -= 1
+    return assigned

@@ -1,7 +1,7 @@
-"""Who has what, drawn: one row an arm, one bar a client (fedagent, Figures 5-16).
+"""Plots of partitions: one row per arm, one bar per client (fedagent, Figures 5-16).
 
-Arms are partitions of the same tasks by name, {"omega = 0.1": ..., "omega = 0.9": ...}. To the right of the clients stands
-what they have in common: the pool's shares, or how often each height occurs.
+Arms are partitions of the same tasks by name, {"omega = 0.1": ..., "omega = 0.9": ...}. The panel on the right
+shows the pool's shares, or how often each height occurs.
 """
 
 import math
@@ -20,7 +20,7 @@ MOST_IN_A_ROW = 5  # names of categories below the figure
 
 
 def categories_of_clients(arms: Arms, categories: Sequence[Any] | np.ndarray, path: Path, *, title: str = "") -> Path:
-    """Category shares as stacked bars, Figures 5-8. More categories than there are colours: the rarest are one."""
+    """Category shares as stacked bars, Figures 5-8. If there are more categories than colours, the rarest are merged."""
     labels = _labels_that_reach("categories", categories, arms)
     kinds, counts = np.unique(labels, return_counts=True)
     common = kinds[np.argsort(-counts, kind="stable")]
@@ -28,15 +28,15 @@ def categories_of_clients(arms: Arms, categories: Sequence[Any] | np.ndarray, pa
     named = common if len(common) <= most else common[: most - 1]
     figure, rows = _rows(arms)
     for (clients, pool), (arm, partition) in zip(rows, arms.items(), strict=True):
-        shares = np.array([[_share(labels[mine] == kind) for kind in named] for mine in partition])
-        whole = np.array([_share(labels == kind) for kind in named])
+        shares = np.array([[_share(labels[tasks] == kind) for kind in named] for tasks in partition])
+        pool_shares = np.array([_share(labels == kind) for kind in named])
         names = [str(kind) for kind in named]
         if len(named) < len(common):
-            rest = [_share(~np.isin(labels[mine], named)) for mine in partition]
-            shares, whole = np.column_stack([shares, rest]), np.append(whole, 1 - whole.sum())
+            rest = [_share(~np.isin(labels[tasks], named)) for tasks in partition]
+            shares, pool_shares = np.column_stack([shares, rest]), np.append(pool_shares, 1 - pool_shares.sum())
             names.append(OTHERS)
         _stack(clients, np.arange(len(partition)), shares, names)
-        _stack(pool, [0], whole[None], names)
+        _stack(pool, [0], pool_shares[None], names)
         pool.set_xticks([0], ["all tasks"])
         clients.set(ylabel="share of tasks", ylim=(0, 1))
         _heading(clients, arm, "share of one category, s.d. over clients", shares.std(axis=0).mean())
@@ -47,23 +47,25 @@ def categories_of_clients(arms: Arms, categories: Sequence[Any] | np.ndarray, pa
 
 def sizes_of_clients(arms: Arms, path: Path, *, title: str = "") -> Path:
     """Tasks of each client, their mean and how often each number occurs, Figures 9-12."""
-    return _heights({arm: np.array([len(mine) for mine in partition]) for arm, partition in arms.items()},
+    return _heights({arm: np.array([len(tasks) for tasks in partition]) for arm, partition in arms.items()},
                     "tasks", None, path, title)  # fmt: skip
 
 
 def success_of_clients(arms: Arms, solved: Sequence[bool] | np.ndarray, path: Path, *, title: str = "") -> Path:
     """Share of each client's tasks that the checkpoint solves, its mean and how often each occurs, Figures 13-16."""
     labels = _labels_that_reach("solved", solved, arms).astype(bool)
-    shares = {arm: np.array([_share(labels[mine]) for mine in partition]) for arm, partition in arms.items()}
+    shares = {arm: np.array([_share(labels[tasks]) for tasks in partition]) for arm, partition in arms.items()}
     return _heights(shares, "share of solved tasks", (0.0, 1.0), path, title)
 
 
-def _heights(found: dict[str, np.ndarray], name: str, ylim: tuple[float, float] | None, path: Path, title: str) -> Path:
-    """A bar a client, and a histogram lying on its side."""
-    figure, rows = _rows(found)
-    top = max(heights.max() for heights in found.values())
+def _heights(
+    heights_by_arm: dict[str, np.ndarray], name: str, ylim: tuple[float, float] | None, path: Path, title: str
+) -> Path:
+    """One bar per client, and a horizontal histogram."""
+    figure, rows = _rows(heights_by_arm)
+    top = max(heights.max() for heights in heights_by_arm.values())
     low, high = ylim or (0.0, 1.05 * top)
-    for (clients, often), (arm, heights) in zip(rows, found.items(), strict=True):
+    for (clients, often), (arm, heights) in zip(rows, heights_by_arm.items(), strict=True):
         clients.bar(np.arange(len(heights)), heights, width=0.9, color=style.COLOURS[0])
         clients.axhline(heights.mean(), **style.look(1), linewidth=1.2)
         often.hist(heights, bins=np.linspace(low, high, 21), orientation="horizontal", color=style.COLOURS[0])
@@ -91,9 +93,9 @@ def _rows(arms: dict[str, Any]) -> tuple[Any, Any]:
     return figure, rows
 
 
-def _share(those: np.ndarray) -> float:
-    """Of a client's tasks; none of a client without any."""
-    return np.count_nonzero(those) / max(len(those), 1)
+def _share(mask: np.ndarray) -> float:
+    """The share of a client's tasks in `mask`; zero for a client without tasks."""
+    return np.count_nonzero(mask) / max(len(mask), 1)
 
 
 def _stack(axes: Any, places: Any, shares: np.ndarray, names: list[str]) -> None:

@@ -26,11 +26,11 @@ def hardness(
 ) -> Partition:
     """Algorithm 4: Y_k from CoveragePartition over the solved tasks with xi' = `xi`, then unsolved ones up to L.
 
-    `solved` says of every task whether a checkpoint solves it. `bounds` (l, c, h) are of the solved tasks of a client.
-    bounds = None is the released code's (0, L // 2, L), narrowed to what there is: a client has at least L - |U| and at
+    `solved` says for every task whether a checkpoint solves it. `bounds` (l, c, h) limit a client's solved tasks.
+    bounds = None is the released code's (0, L // 2, L), narrowed to what is feasible: a client has at least L - |U| and at
     most |S| solved tasks. The paper does not say what to do when |U| < m_k; bounds given by hand under which that could
     happen are refused, whatever the seed. Copies of solved tasks are balanced as in Algorithm 3, those of unsolved tasks
-    are not: each client draws on its own, as printed.
+    are not: each client draws independently, as printed.
     """
     S, U = split(solved, tasks)
     check_counts(clients=clients, tasks_each=tasks_each)
@@ -45,20 +45,20 @@ def hardness(
         )
     Y = coverage(len(S), clients, xi, seed, bounds=Bounds(ell, c, h), r=r, what="solved tasks")
     partition = []
-    for k, mine in enumerate(Y):
-        F = generator_at(seed, "hardness", k).choice(U, size=tasks_each - len(mine), replace=False)
-        partition.append(np.sort(np.concatenate([S[mine], F])))
+    for k, tasks_of_k in enumerate(Y):
+        F = generator_at(seed, "hardness", k).choice(U, size=tasks_each - len(tasks_of_k), replace=False)
+        partition.append(np.sort(np.concatenate([S[tasks_of_k], F])))
     return partition
 
 
 def default_bounds(solved: int, unsolved: int, tasks_each: int) -> Bounds:
-    """(0, L // 2, L) where a client finds that many of either kind; what comes nearest to it elsewhere."""
+    """(0, L // 2, L) if there are enough tasks of either kind, else the nearest feasible bounds."""
     ell, h = max(0, tasks_each - unsolved), min(tasks_each, solved)
     return Bounds(ell, min(max(tasks_each // 2, ell), h), h)
 
 
 def split(solved: Sequence[Any] | np.ndarray, tasks: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """S and U, the indices of the tasks that are solved and of those that are not; refused where one is empty."""
+    """S and U, the indices of solved and unsolved tasks; an error if either is empty."""
     labels = labels_of("solved", solved, tasks)
     if labels.dtype.kind not in "biuf" or not np.isin(labels, (0, 1)).all():
         raise PartitionError(

@@ -6,7 +6,7 @@ A `Mix` draws one client's category shares q around the pool's shares p; omega s
   normalised, so that large categories grow even at omega = 0: p = (0.5, 0.3, 0.2) becomes (0.60, 0.26, 0.15).
 - `gaussian_logs`, the text of section 3.3 ("to the log-probabilities"): softmax of N(log p, omega^2), whose middle is p.
 - `dirichlet`, the released code: Dirichlet(pi (1 - omega) / omega), pi = p smoothed by 0.01, mean pi. Unlike that code
-  there is no clipping of omega and no thinning out of one category; to have that, thin out the tasks before.
+  omega is not clipped and no category is thinned out; to get that, thin out the tasks first.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ SMOOTHING = 0.01  # of p, in the released code
 
 
 def gaussian_logits(p: np.ndarray, omega: float, rng: np.random.Generator) -> np.ndarray:
-    """Steps 1 and 3 of Algorithm 2, any omega >= 0. A single category has all of it."""
+    """Steps 1 and 3 of Algorithm 2, any omega >= 0. A single category gets everything."""
     check_dispersion("omega", omega, 0.0, closed=True)
     return np.ones(1) if len(p) == 1 else _softmax(rng.normal(np.log(p / (1 - p)), omega))
 
@@ -62,8 +62,8 @@ def preference(
 ) -> Partition:
     """Algorithm 2: client k has L = `tasks_each` tasks with category counts from Multinomial(L, q), q from `mix`.
 
-    `categories` has a name or whole number for each task. A client's draws depend on the seed and on k alone, so more
-    clients change nobody's tasks.
+    `categories` has a name or whole number for each task. A client's draws depend only on the seed and k, so adding
+    clients changes no other client's tasks.
     """
     labels = labels_of("categories", categories, tasks)
     if labels.dtype.kind not in "iuUS":
@@ -79,22 +79,22 @@ def preference(
         rng = generator_at(seed, "preference", k)
         q = mix(room / len(labels), omega, rng)
         counts = capacity_fix(rng.multinomial(tasks_each, q), room, q, rng)
-        mine = [rng.choice(pool, size=count, replace=False) for pool, count in zip(pools, counts, strict=True)]
-        partition.append(np.sort(np.concatenate(mine)))
+        parts = [rng.choice(pool, size=count, replace=False) for pool, count in zip(pools, counts, strict=True)]
+        partition.append(np.sort(np.concatenate(parts)))
     return partition
 
 
 def capacity_fix(counts: np.ndarray, room: np.ndarray, q: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Step 5: what exceeds a category goes to those with room, by Multinomial(q among them).
+    """Step 5: the excess over a category's size goes to those with room, by Multinomial(q among them).
 
-    What is handed out may overflow in turn, of which the paper says nothing: the step is repeated until nothing does,
-    and each time at least one more category is full. Where q gives all those with room nothing, they share by room.
+    The redistributed tasks may overflow in turn, which the paper does not mention: the step is repeated until none do; each
+    time at least one more category is full. If q is zero for all categories with room, they share in proportion to room.
     """
     while (leftover := np.maximum(counts - room, 0).sum()) > 0:
         counts = np.minimum(counts, room)
-        spare = room - counts
-        weight = np.where(spare > 0, q, 0.0)
-        weight = weight if weight.sum() > 0 else spare.astype(float)
+        free = room - counts
+        weight = np.where(free > 0, q, 0.0)
+        weight = weight if weight.sum() > 0 else free.astype(float)
         counts = counts + rng.multinomial(leftover, weight / weight.sum())
     return counts
 

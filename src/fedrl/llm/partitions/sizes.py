@@ -25,7 +25,7 @@ def check_bounds(bounds: Bounds) -> None:
 
 
 def beta_sizes(clients: int, bounds: Bounds, xi: float, T: int, rng: np.random.Generator) -> np.ndarray:
-    """Real sizes u_k of sum T, steps 3 to 5; a larger xi brings them closer to each other.
+    """Real sizes u_k of sum T, steps 3 to 5; a larger xi makes them more equal.
 
     Where L_avg is L_min or L_max the Beta has no width left: x_k is its mean. Scaling to T may push a u_k out of the
     bounds, which `round_to_sum` corrects.
@@ -41,7 +41,7 @@ def beta_sizes(clients: int, bounds: Bounds, xi: float, T: int, rng: np.random.G
 def round_to_sum(u: np.ndarray, T: int, low: int, high: int) -> np.ndarray:
     """RoundToSum of step 6: whole sizes of sum T within low..high by the largest remainder.
 
-    The paper says "with clipping" and not where the clipped part goes. Here u is first moved to the nearest point (in
+    The paper says "with clipping" but not where the clipped part goes. Here u is first moved to the nearest point (in
     squares) of that sum within the bounds: all move by the same amount, those that would leave the bounds stay at them.
     Where nothing is clipped that changes nothing. Equal remainders go to the lower client first. Expects
     len(u) low <= T <= len(u) high.

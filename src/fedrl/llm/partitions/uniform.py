@@ -13,7 +13,7 @@ def uniform(tasks: int, clients: int, tasks_each: int, seed: int) -> Partition:
 
     The paper says only "100 tasks each, with a potential overlap". Its released code cuts the list into equal slices and
     widens each on both sides; here the ring has no ends, so that how many clients have a task differs by at most one.
-    Fewer than tasks / clients each leave tasks to nobody.
+    If clients have fewer than tasks / clients each, some tasks belong to no client.
     """
     check_counts(tasks=tasks, clients=clients, tasks_each=tasks_each)
     check_enough(tasks, tasks_each)

@@ -1,4 +1,4 @@
-"""WebShop (Yao et al. 2022), one half of FedAgentGym (fedagent): a shop of text pages, searched, browsed and bought from.
+"""WebShop (Yao et al. 2022), one half of FedAgentGym (fedagent): a shop of text pages to search, browse and buy from.
 
 It runs on WebShop's own three files or on a generated `catalogue` in the same format, and imports neither JAX nor torch.
 """

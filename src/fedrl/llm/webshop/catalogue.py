@@ -1,4 +1,4 @@
-"""A generated catalogue in WebShop's own files, for where those cannot be had: same schema, invented products.
+"""A generated catalogue in the format of WebShop's files, if those are not available: same schema, invented products.
 
 Products come in families of four: one; one of its type with two other attributes; one with its attributes but of another
 type; and one of its type and attributes with other options at a higher price. So no single word gives the answer away.
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from fedrl.llm.webshop.generated_products import BRANDS, CATEGORIES, Category
 from fedrl.llm.webshop.products import Files
 
-ATTRIBUTES = 3  # a product has; two of them are asked for
+ATTRIBUTES = 3  # per product; instructions request two of them
 
 
 class Plan(NamedTuple):
-    """What is decided about a product before its texts are written."""
+    """The properties of a product that its texts are written from."""
 
     category: str
     type: str
@@ -28,7 +28,7 @@ class Plan(NamedTuple):
 
 def write(folder: str | Path, products: int = 1000, *, seed: int = 0, instructed: float = 0.6) -> Files:
     """Write items_shuffle, items_ins_v2 (with their number in the name) and items_human_ins; the same bytes for the same
-    arguments. A share `instructed` of the products has a synthetic and, drawn apart, a human instruction."""
+    arguments. A share `instructed` of the products has a synthetic and, drawn independently, a human instruction."""
     if products < 1:
         raise ValueError(f"a catalogue of {products} products cannot be written; ask for 1 or more")
     folder = Path(folder)
@@ -73,12 +73,12 @@ def _family(draw: random.Random) -> Iterator[Plan]:
     yield Plan(category, type, attributes, _options(ware, draw), round(price + draw.uniform(40, 80), 2))
 
 
-def _options(ware: Category, draw: random.Random) -> dict[str, list[str]]:
-    """Two options of the ware's three, in its order, with two to four values each."""
-    names = draw.sample(list(ware.options), 2)
+def _options(category: Category, draw: random.Random) -> dict[str, list[str]]:
+    """Two of the category's three options, in its order, with two to four values each."""
+    names = draw.sample(list(category.options), 2)
     return {
         name: draw.sample(values, min(draw.randint(2, 4), len(values)))
-        for name, values in ware.options.items()
+        for name, values in category.options.items()
         if name in names
     }
 
@@ -106,7 +106,7 @@ def _item(asin: str, plan: Plan, draw: random.Random) -> dict[str, Any]:
 
 
 def _pricing(price: float, draw: random.Random) -> str:
-    """Mostly one price, for one in ten a range above it."""
+    """Usually one price; for one product in ten a range from it upwards."""
     return f"${price:.2f}" if draw.random() < 0.9 else f"${price:.2f}${price + draw.uniform(1, 5):.2f}"
 
 

@@ -39,10 +39,10 @@ class WebShopEnv(gymnasium.Env[str, str]):
         self.page: Page | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
-        """A new episode, of the task `options={"task": i}` names or of one drawn by `seed`."""
+        """Start an episode of the task in `options={"task": i}`, or of one drawn by `seed`."""
         super().reset(seed=seed)
-        drawn = self.tasks[int(self.np_random.integers(len(self.tasks)))]
-        self.task = int((options or {}).get("task", drawn))
+        random_task = self.tasks[int(self.np_random.integers(len(self.tasks)))]
+        self.task = int((options or {}).get("task", random_task))
         if not 0 <= self.task < len(self.shop.goals):
             raise ValueError(f"there is no task {self.task}; this shop has tasks 0 to {len(self.shop.goals) - 1}")
         self.steps = 0

@@ -1,7 +1,7 @@
 """What the generated catalogue sells: five categories of twelve product types, their attributes and options.
 
-Attributes of a category, and values of an option, are unlike enough for the reward to tell them apart, and no value hides
-a colour word ("rattan" has "tan" in it), which the reward would reduce it to.
+Attributes of a category, and values of an option, are different enough for the reward to tell them apart, and no value
+contains a colour word ("rattan" contains "tan"), to which the reward would reduce it.
 """
 
 from typing import NamedTuple

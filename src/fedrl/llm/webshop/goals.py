@@ -14,7 +14,7 @@ Options = tuple[str | tuple[str, str], ...]
 
 
 class Goal(NamedTuple):
-    asin: str  # of the product it was written for; others may do as well
+    asin: str  # of the product it was written for; other products may also satisfy it
     category: str
     query: str
     name: str
@@ -79,12 +79,12 @@ def price_limit(price: float, address: str) -> float:
 
     Unlike the original, whose draw here has no seed, it is drawn by address.
     """
-    above = [limit for limit in LIMITS if limit > price][:4]
-    return max(random.Random(address).sample(above, 2)) if len(above) >= 2 else math.inf
+    limits = [limit for limit in LIMITS if limit > price][:4]
+    return max(random.Random(address).sample(limits, 2)) if len(limits) >= 2 else math.inf
 
 
 def shuffle_goals(goals: Sequence[Goal], seed: int = 233) -> list[Goal]:
-    """In the order of WebShop's tasks: of the same files, task i asks for the same product and options as there."""
+    """The goals in the order of WebShop's tasks: with the same files, task i has the same product and options as there."""
     goals = list(goals)
     random.Random(seed).shuffle(goals)
     return goals

@@ -1,4 +1,4 @@
-"""The shop's pages: what stands on each, what can be clicked, how a click leads on, and how a page reads as text."""
+"""The shop's pages: their elements, what can be clicked, where a click leads, and how a page reads as text."""
 
 import re
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class Profile(NamedTuple):
     per_page: int = 10
     title_words: int | None = None  # None: whole titles
     sub_pages: tuple[str, ...] = ("Description", "Features", "Reviews")
-    instruction: bool = True  # on every page, or only where one searches
+    instruction: bool = True  # on every page, or only on the search page
 
 
 def parse(action: str) -> tuple[str, str] | None:
@@ -51,7 +51,7 @@ def parse(action: str) -> tuple[str, str] | None:
 
 
 def elements(page: Page, products: dict[str, Product], profile: Profile) -> list[Element]:
-    """What stands on the page, in WebShop's order."""
+    """The elements of the page, in WebShop's order."""
     if page.kind == "done":
         return [
             _text("Thank you for shopping with us!"),
@@ -90,7 +90,7 @@ def _results(page: Page, products: dict[str, Product], profile: Profile) -> list
 
 
 def _title(product: Product, profile: Profile) -> str:
-    """Whole, or its first words in lower case, as instructions are written."""
+    """The whole title, or its first words in lower case, as in instructions."""
     if profile.title_words is None:
         return product.name
     return " ".join(product.name.lower().split()[: profile.title_words])
@@ -116,9 +116,9 @@ def _sub_page(kind: str, product: Product) -> tuple[str, ...]:
 
 
 def clickables(shown: list[Element]) -> dict[str, Element]:
-    """What `click[...]` may name: buttons, then products, then options; of equal texts the last counts."""
+    """The valid arguments of `click[...]`: buttons, then products, then options; of equal texts the last counts."""
     order = ("button", "link", "option")
-    return {each.text.lower(): each for kind in order for each in shown if each.kind == kind}
+    return {element.text.lower(): element for kind in order for element in shown if element.kind == kind}
 
 
 def after_search(page: Page, query: str, search: Search) -> Page:
@@ -150,22 +150,22 @@ def after_click(page: Page, clicked: Element, products: dict[str, Product]) -> P
 
 def plain(page: Page, shown: list[Element]) -> str:
     """WebShop's mode "text"."""
-    return " [SEP] ".join(each.text.strip() for each in shown)
+    return " [SEP] ".join(element.text.strip() for element in shown)
 
 
 def rich(page: Page, shown: list[Element]) -> str:
     """WebShop's mode "text_rich": one line each, buttons between marks, those chosen before also named at the top."""
     lines: list[str] = []
     clicked: list[str] = []
-    for each in shown:
-        if each.kind == "text":
-            lines.append(each.text)
+    for element in shown:
+        if element.kind == "text":
+            lines.append(element.text)
             continue
-        before = {"link": "\n", "option": "  "}.get(each.kind, "")
-        mark = "clicked button" if each.marked else "button"
-        lines.append(f"{before}[{mark}] {each.text} [{mark}_]")
-        if each.marked and each.kind == "option":
-            clicked.insert(0, f"You have clicked {each.text}.")
+        before = {"link": "\n", "option": "  "}.get(element.kind, "")
+        mark = "clicked button" if element.marked else "button"
+        lines.append(f"{before}[{mark}] {element.text} [{mark}_]")
+        if element.marked and element.kind == "option":
+            clicked.insert(0, f"You have clicked {element.text}.")
     return "\n".join(clicked + lines) + "\n"
 
 
@@ -175,10 +175,10 @@ def compact(page: Page, shown: list[Element]) -> str:
         return f"Task: {page.goal.instruction}"
     if page.kind == "done":
         return f"Bought. Score: {page.score:.2f}"
-    buttons = [f"[{each.text.lower()}]" for each in shown if each.kind == "button"]
-    texts = [each.text for each in shown if each.kind == "text"]
+    buttons = [f"[{element.text.lower()}]" for element in shown if element.kind == "button"]
+    texts = [element.text for element in shown if element.kind == "text"]
     if page.kind == "results":
-        links = [f"[{each.text.lower()}]" for each in shown if each.kind == "link"]
+        links = [f"[{element.text.lower()}]" for element in shown if element.kind == "link"]
         lines = [f"{link} {title} {tag}" for link, title, tag in zip(links, texts[1::2], texts[2::2], strict=True)]
         return "\n".join([" ".join(buttons), *lines])
     if page.kind == "item":

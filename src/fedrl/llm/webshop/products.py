@@ -1,7 +1,7 @@
 """Products as WebShop's three files describe them: items_shuffle*.json, items_ins_v2*.json and items_human_ins.json.
 
-Files are streamed. Of a record only what the shop shows or scores is kept (no images, sellers or reviews); all products
-loaded are in memory, about as large as their texts, so for the 5 GB file give a `limit`.
+Files are streamed. Of a record only the fields that the shop shows or scores are kept (no images, sellers or reviews). All
+loaded products are in memory, about as large as their texts, so for the 5 GB file give a `limit`.
 """
 
 import random
@@ -56,15 +56,15 @@ class Product(NamedTuple):
 def files_in(folder: str | Path) -> Files:
     """The three files by their usual names; the human instructions may be absent."""
     folder = Path(folder)
-    found = [sorted(folder.glob(pattern)) for pattern in ("items_shuffle*.json", "items_ins_v2*.json")]
-    for pattern, paths in zip(("items_shuffle*.json", "items_ins_v2*.json"), found, strict=True):
+    matches = [sorted(folder.glob(pattern)) for pattern in ("items_shuffle*.json", "items_ins_v2*.json")]
+    for pattern, paths in zip(("items_shuffle*.json", "items_ins_v2*.json"), matches, strict=True):
         if len(paths) != 1:
             raise FileNotFoundError(
                 f"{folder} has {len(paths)} files {pattern}, expected one; name the three with `Files(items, "
                 "instructions, human)`, or let `catalogue.write` make a set"
             )
     human = folder / "items_human_ins.json"
-    return Files(found[0][0], found[1][0], human if human.is_file() else None)
+    return Files(matches[0][0], matches[1][0], human if human.is_file() else None)
 
 
 def read_products(files: Files, *, limit: int | None = None, seed: int = 0) -> list[Product]:
@@ -92,7 +92,7 @@ def read_products(files: Files, *, limit: int | None = None, seed: int = 0) -> l
 
 
 class _Record:
-    """A record that is asked for fields of certain types, and knows where it came from."""
+    """A record with typed access to its fields, which knows its place in the file for errors."""
 
     def __init__(self, path: Path, number: int, content: Any) -> None:
         self.where = f"{path}: record {number}"
@@ -144,7 +144,7 @@ def _product(record: _Record, seed: int) -> Product:
 
 
 def _price(record: _Record, address: str) -> tuple[float, str]:
-    """What it costs, and what the page says: "$19.99", "$19.99$27.99" (drawn between) or nothing (100)."""
+    """The price, and its text on the page: "$19.99", "$19.99$27.99" (drawn between) or nothing (100)."""
     text = record.text("pricing", missing="")
     if not text:
         return MISSING_PRICE, f"${MISSING_PRICE}"
@@ -191,11 +191,11 @@ def _human(path: Path, number: int, content: Any) -> tuple[HumanInstruction, ...
         )
     asked = [_Record(path, number, each) for each in content]
     return tuple(
-        HumanInstruction(each.text("instruction"), each.texts("instruction_attributes"), _asked_options(each))
+        HumanInstruction(each.text("instruction"), each.texts("instruction_attributes"), _requested_options(each))
         for each in asked
     )
 
 
-def _asked_options(record: _Record) -> tuple[str | tuple[str, str], ...]:
+def _requested_options(record: _Record) -> tuple[str | tuple[str, str], ...]:
     options = record.content.get("instruction_options")
     return tuple(options.items()) if isinstance(options, dict) else record.texts("instruction_options")

@@ -33,7 +33,7 @@ COLOURS = tuple(_COLOUR_WORDS.split())
 class Score(NamedTuple):
     """The terms of a purchase's reward."""
 
-    total: float  # 1 exactly: everything met
+    total: float  # exactly 1 if everything is met
     r_type: float
     attributes: int  # how many of the goal's were met
     options: int
@@ -64,12 +64,12 @@ def type_factor(bought: Product, goal: Goal, nouns: Nouns | None = None) -> floa
     return 1.0 if alike else 0.5
 
 
-def _levels(of: Product | Goal) -> set[str]:
-    return {level.strip() for level in of.product_category.split("›")}
+def _levels(item: Product | Goal) -> set[str]:
+    return {level.strip() for level in item.product_category.split("›")}
 
 
 def attributes_met(bought: Product, wanted: Iterable[str]) -> int:
-    """How many are like one of the product's attributes, or stand in its title, bullet points or description."""
+    """How many are similar to one of the product's attributes, or occur in its title, bullet points or description."""
     texts = (bought.name.lower(), " ".join(bought.bullets).lower(), bought.description.lower())
     return sum(
         any(token_set_ratio(own, each) > SIMILAR for own in bought.attributes) or any(each in text for text in texts)
@@ -78,7 +78,7 @@ def attributes_met(bought: Product, wanted: Iterable[str]) -> int:
 
 
 def options_met(chosen: Iterable[str], wanted: Iterable[str | tuple[str, str]]) -> int:
-    """How many are like one of the chosen values, both first reduced to their colour."""
+    """How many are similar to one of the chosen values, after reducing both to their colours."""
     values = [colour(value) for value in chosen]
     return sum(any(token_set_ratio(value, colour(each)) > SIMILAR for value in values) for each in wanted)
 
@@ -114,5 +114,5 @@ def _model() -> str | None:
 
 
 def nouns_by() -> str:
-    """Which way of finding nouns is in use; belongs in a run's metadata."""
+    """How nouns are found; belongs in a run's metadata."""
     return _model() or "alphabetic words without stop words"

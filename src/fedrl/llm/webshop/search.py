@@ -16,7 +16,7 @@ Search = Callable[[str], tuple[str, ...]]  # query -> asins, best first
 HITS = 50
 _STOP = frozenset(STOPWORDS_EN)  # Lucene's 33
 _LETTER, _DIGIT = r"[^\W\d_]", r"\d"
-# words as Lucene's standard tokeniser cuts them, nearly: 's stays in a word, and a point or comma in a number
+# approximately the words of Lucene's standard tokeniser: 's stays in a word, and a point or comma in a number
 _WORD = re.compile(rf"\w+(?:(?<={_LETTER})['’.](?={_LETTER})\w+|(?<={_DIGIT})[.,](?={_DIGIT})\w+)*")
 _PRICE = re.compile(r",? and price lower than [\d.]+ dollars$")
 _HEAD = re.compile(r"\s(?:with|that|which|in)\s|,\s(?:with|in|and)\s")
@@ -35,7 +35,7 @@ def analyse(text: str) -> list[str]:
 
 
 def document(product: Product) -> str:
-    """What the engine knows of a product: title, description, first bullet point and options."""
+    """The text indexed for a product: title, description, first bullet point and options."""
     options = ", and ".join(f"{name}: {', '.join(values)}" for name, values in product.options.items())
     return " ".join([product.name, product.description, *product.bullets[:1], options]).lower()
 
@@ -56,10 +56,10 @@ def engine(products: Iterable[Product], *, k1: float = 0.9, b: float = 0.4, hits
     def search(query: str) -> tuple[str, ...]:
         words = [vocabulary[word] for word in analyse(query) if word in vocabulary]
         scores = index.get_scores_from_ids(words) if words else np.zeros(len(asins))
-        found = np.flatnonzero(scores > 0)
-        if len(found) > hits:
-            found = found[scores[found] >= np.partition(scores[found], -hits)[-hits]]
-        return tuple(asins[i] for i in found[np.argsort(-scores[found], kind="stable")][:hits])
+        matches = np.flatnonzero(scores > 0)
+        if len(matches) > hits:
+            matches = matches[scores[matches] >= np.partition(scores[matches], -hits)[-hits]]
+        return tuple(asins[i] for i in matches[np.argsort(-scores[matches], kind="stable")][:hits])
 
     return search
 

@@ -1,4 +1,4 @@
-"""JSON files read record by record: one chunk of text and one record are held at a time, whatever the file's size."""
+"""JSON files read record by record: only one chunk of text and one record are in memory, whatever the file's size."""
 
 import json
 from collections.abc import Iterator
@@ -69,13 +69,13 @@ class _Reader:
 
     def expect(self, mark: str, number: int) -> None:
         """Step over `mark`; `number` is that of the record just read, 0 before the first."""
-        found = self.peek()
-        if found == mark:
+        character = self.peek()
+        if character == mark:
             self.at += 1
             return
         place = f"after record {number}" if number else "at the start"
-        came = f"{found!r}" if found else "the end of the file" if number else "an empty file"
-        raise ValueError(f"{self.path}: {came} came {place}, expected {mark!r} of {self.expected}; {_NEXT_MOVE}")
+        actual = f"{character!r}" if character else "the end of the file" if number else "an empty file"
+        raise ValueError(f"{self.path}: {actual} came {place}, expected {mark!r} of {self.expected}; {_NEXT_MOVE}")
 
     def value(self, number: int) -> Any:
         """The JSON value at the cursor."""
@@ -84,11 +84,11 @@ class _Reader:
             try:
                 value, self.at = _DECODER.raw_decode(self.text, self.at)
             except json.JSONDecodeError as error:
-                cut = error.pos >= len(self.text) - _MARGIN or error.msg.startswith("Unterminated string")
-                if self.ended or not cut:
-                    found = "stops in the middle" if cut else f"is not JSON ({error.msg})"
+                is_cut = error.pos >= len(self.text) - _MARGIN or error.msg.startswith("Unterminated string")
+                if self.ended or not is_cut:
+                    problem = "stops in the middle" if is_cut else f"is not JSON ({error.msg})"
                     raise ValueError(
-                        f"{self.path}: record {number} {found}, expected {self.expected}; {_NEXT_MOVE}"
+                        f"{self.path}: record {number} {problem}, expected {self.expected}; {_NEXT_MOVE}"
                     ) from None
                 self._more(number)
             else:

@@ -16,7 +16,7 @@ class Destinations:
         self._goal = dict.fromkeys(random, "")
 
     def renew(self, vehicle: str, edge: str) -> None:
-        """Draw another if it is on the last edge of its route, or has no route yet."""
+        """Draw another destination if the vehicle is on the last edge of its route, or has no route yet."""
         if self._goal[vehicle] not in ("", edge):
             return
         goal = edge
@@ -31,7 +31,7 @@ class Way:
 
     def __init__(self, graph: Lanes, vehicle: str, random: np.random.Generator) -> None:
         self._graph, self._vehicle, self._random = graph, vehicle, random
-        self._drawn_at = "", -1  # the lane, and which edge of the way it was on
+        self._drawn_at = "", -1  # the lane at the last draw, and the index of its edge in the route
 
     def renew(self, lane: str) -> None:
         v = self._vehicle
@@ -40,11 +40,11 @@ class Way:
             self._drawn_at = lane, libsumo.vehicle.getRouteIndex(v)
 
     def _draw_route(self, lane: str) -> list[str]:
-        graph, further = self._graph, 0.0
+        graph, distance = self._graph, 0.0
         edges = [graph.lanes[lane].edge]
-        while further < AHEAD:
+        while distance < AHEAD:
             ways = graph.ways.get(lane) or [w for other in graph.edges[edges[-1]] for w in graph.ways.get(other, ())]
             lane = ways[int(self._random.integers(len(ways)))]
             edges.append(graph.lanes[lane].edge)
-            further += graph.lanes[lane].length
+            distance += graph.lanes[lane].length
         return edges

@@ -19,7 +19,7 @@ class Lane(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """Only what is open to cars. Names that begin with ":" lie inside junctions."""
+    """Only lanes and edges that are open to cars. Names that begin with ":" lie inside junctions."""
 
     lanes: dict[str, Lane]
     edges: dict[str, tuple[str, ...]]  # those outside junctions: their lanes
@@ -48,52 +48,52 @@ def read(file: Path) -> Lanes:
 
 
 def _for_cars(element: ElementTree.Element) -> bool:
-    allowed, refused = element.get("allow"), element.get("disallow", "").split()
-    if allowed is not None:
-        return bool({"passenger", "all"} & set(allowed.split()))
-    return not {"passenger", "all"} & set(refused)
+    allow, disallow = element.get("allow"), element.get("disallow", "").split()
+    if allow is not None:
+        return bool({"passenger", "all"} & set(allow.split()))
+    return not {"passenger", "all"} & set(disallow)
 
 
 def connected(graph: Lanes) -> set[str]:
-    """The most edges from each of which every other can be reached; one alone only if it leads onto itself."""
+    """The largest set of edges that can all reach one another; a single edge only if it leads onto itself."""
     after: dict[str, set[str]] = {edge: set() for edge in graph.edges}
     before: dict[str, set[str]] = {edge: set() for edge in graph.edges}
     for lane, following in graph.ways.items():
         for other in following:
             after[graph.lanes[lane].edge].add(graph.lanes[other].edge)
             before[graph.lanes[other].edge].add(graph.lanes[lane].edge)
-    left, best = dict.fromkeys(graph.edges), set[str]()
-    while left:
-        start = next(iter(left))
-        whole = _reached(start, after) & _reached(start, before)
-        best = max(best, whole, key=len)
-        for edge in whole | {start}:
-            del left[edge]
+    remaining, best = dict.fromkeys(graph.edges), set[str]()
+    while remaining:
+        start = next(iter(remaining))
+        component = _reachable(start, after) & _reachable(start, before)
+        best = max(best, component, key=len)
+        for edge in component | {start}:
+            del remaining[edge]
     return best
 
 
-def _reached(start: str, after: dict[str, set[str]]) -> set[str]:
-    """What can be reached by going at least one edge further."""
-    reached, now = set[str](), [start]
-    while now:
-        for edge in after[now.pop()] - reached:
-            reached.add(edge)
-            now.append(edge)
-    return reached
+def _reachable(start: str, after: dict[str, set[str]]) -> set[str]:
+    """The edges that can be reached from `start` in at least one step."""
+    reachable, queue = set[str](), [start]
+    while queue:
+        for edge in after[queue.pop()] - reachable:
+            reachable.add(edge)
+            queue.append(edge)
+    return reachable
 
 
 def distances(graph: Lanes, lane: str, sight: float) -> dict[str, float]:
     """From the start of `lane` to the start of every lane that begins within `sight` of its end; its own is 0."""
     most = graph.lanes[lane].length + sight
-    reached: dict[str, float] = {}
+    distance_to: dict[str, float] = {}
     queue = [(0.0, lane)]
     while queue:
-        distance, here = heappop(queue)
-        if here not in reached and distance <= most:
-            reached[here] = distance
-            for after in graph.onto.get(here, ()):
-                heappush(queue, (distance + graph.lanes[here].length, after))
-    return reached
+        distance, current = heappop(queue)
+        if current not in distance_to and distance <= most:
+            distance_to[current] = distance
+            for after in graph.onto.get(current, ()):
+                heappush(queue, (distance + graph.lanes[current].length, after))
+    return distance_to
 
 
 def long_edges(graph: Lanes) -> list[str]:

@@ -30,8 +30,8 @@ def build(path: str | Path, *, lefthand: bool = False) -> Path:
     """The SUMO network of an .osm file, built once and kept in the user's cache folder."""
     content = _read_checked(Path(path))
     options = [*OPTIONS, "--lefthand", str(lefthand).lower()]
-    stamp = f"{options} {sha256(content).hexdigest()}"
-    return network.cached("net.xml", stamp, lambda folder: _convert(Path(path), content, options, folder))
+    cache_key = f"{options} {sha256(content).hexdigest()}"
+    return network.cached("net.xml", cache_key, lambda folder: _convert(Path(path), content, options, folder))
 
 
 def _read_checked(path: Path) -> bytes:
@@ -60,10 +60,10 @@ def _convert(path: Path, content: bytes, options: list[str], folder: Path) -> Pa
         except RuntimeError as error:
             raise ValueError(f"{path} cannot be made into a road network ({error}); {EXPORT}") from error
         graph = lanes.read(folder / "net")
-        whole = lanes.connected(graph)
-        if not whole:
+        component = lanes.connected(graph)
+        if not component:
             raise ValueError(f"{path} has no roads on which cars could drive and come back; {EXPORT}, a larger one")
-        if whole == set(graph.edges):
+        if component == set(graph.edges):
             return folder / "net"
-        (folder / "keep").write_text("\n".join(f"edge:{edge}" for edge in sorted(whole)))
+        (folder / "keep").write_text("\n".join(f"edge:{edge}" for edge in sorted(component)))
         keep = ["--keep-edges.input-file", "keep"]

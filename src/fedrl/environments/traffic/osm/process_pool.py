@@ -1,7 +1,7 @@
 """Processes that simulate roads, shared by all clients of this process: as many as one client has copies.
 
-libsumo holds one simulation per process, and a client needs its own only during a roll-out. So a copy does not own its
-process: it uses one from the start of an episode until another client starts an episode there. An episode can be replayed
+libsumo holds one simulation per process, and a client needs its own only during a roll-out. So a copy does not own a
+process but uses one from the start of an episode until another client starts an episode in it. An episode can be replayed
 in any process from its seed and the actions taken.
 """
 
@@ -37,7 +37,7 @@ def make_roads(settings: Settings) -> OsmRoads:
 
 
 class RoadsServer(ParallelEnv[str, np.ndarray, np.ndarray]):  # type: ignore[misc]  # PettingZoo is untyped
-    """What runs in a pooled process: every network requested so far, and the simulation of the last one.
+    """The environment in a pooled process: every network requested so far, and the simulation of the last one.
 
     It has no agents in PettingZoo's sense; use `SubprocessEnv.call`.
     """

@@ -32,15 +32,15 @@ LANE_CHANGES = 513  # on command, if there is a gap; else only where its lane en
 class OsmRoads(gym.Env[np.ndarray, np.ndarray]):
     """Observations as in `Sight`. Of the two actions in [-1, 1] the first is the acceleration attempted, of `max_accel`
     m/s² upwards and of `max_decel` downwards; the second, rounded, a change of lanes: 1 to the left, -1 to the right. For
-    five steps after a change the learner cannot make another. From a lane that ends, SUMO takes it away by itself.
+    five steps after a change the learner cannot make another. SUMO moves it off a lane that ends.
 
     Reward: max(0, |V| - |v - V|) / |V|, where v are the speeds of all vehicles and V has `target_speed` for each; less 0.1
     if the learner has changed lanes. A collision of the learner ends the episode, with reward 0. Vehicles begin standing at
     places drawn at random and never leave: on its last edge a vehicle gets a new destination.
 
     `speed_mode` is what SUMO still enforces for the learner: by default safe distances, but neither right of way nor
-    lights (1). With driver="sumo" SUMO drives the learner as it does the others, whatever the actions: something to
-    compare with. There is one simulation per process: close() one before using another, or see `federation`.
+    lights (1). With driver="sumo" SUMO drives the learner like the others, whatever the actions, as a
+    baseline. There is one simulation per process: close() one before using another, or see `federation`.
     """
 
     def __init__(

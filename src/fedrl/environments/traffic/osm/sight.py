@@ -1,4 +1,4 @@
-"""What a driver sees: the vehicles ahead and behind, on its own lane and on the two beside it (`xie2025` §5.1)."""
+"""A driver's observation: the vehicles ahead and behind, on its own lane and on the two beside it (`xie2025` §5.1)."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -25,8 +25,8 @@ class Sight:
     vehicle ahead and behind: headway / 100 m, from bumper to bumper (0: side by side); speed / 30; position / length of the
     lane it is on.
 
-    A lane goes on beyond a junction in every lane it leads to, and comes from every lane that leads to it. Where nobody is
-    within 100 m, ahead is (1, 1, 1) and behind (1, 0, 0); a lane that is not there looks like one that is blocked, all 0.
+    A lane goes on beyond a junction in every lane it leads to, and comes from every lane that leads to it. If no
+    vehicle is within 100 m, ahead is (1, 1, 1) and behind (1, 0, 0); a missing lane looks like a blocked one, all 0.
     """
 
     def __init__(self, graph: Lanes, *, lefthand: bool) -> None:
@@ -35,7 +35,7 @@ class Sight:
         self._named = {(lane.edge, lane.number): name for name, lane in graph.lanes.items()}
 
     def beside(self, lane: str, side: int) -> str | None:
-        """The lane `side` to the left of it (1; 0: itself, -1: to the right), where there is one."""
+        """The lane `side` to the left of it (1; 0: itself, -1: to the right), if there is one."""
         edge, number = self._lanes[lane][:2]
         return self._named.get((edge, number + side * self._left))
 
@@ -63,10 +63,10 @@ class Sight:
                 ahead, to_ahead = other, forward
             if 0.0 < back <= to_behind:
                 behind, to_behind = other, back
-        return self._shown(ahead, to_ahead, FREE_AHEAD) + self._shown(behind, to_behind, FREE_BEHIND)
+        return self._describe(ahead, to_ahead, FREE_AHEAD) + self._describe(behind, to_behind, FREE_BEHIND)
 
-    def _shown(self, other: Place | None, distance: float, nobody: tuple[float, ...]) -> tuple[float, ...]:
+    def _describe(self, other: Place | None, distance: float, default: tuple[float, ...]) -> tuple[float, ...]:
         if other is None:
-            return nobody
+            return default
         length = self._lanes[other.lane].length
         return max(0.0, distance - LENGTH) / SIGHT, min(other.speed / TOP_SPEED, 1.0), min(other.position / length, 1.0)

@@ -1,4 +1,4 @@
-"""Ten made-up towns as OpenStreetMap files, synthetic 0 to 9: they differ in size, lanes, limits and what cars can do.
+"""Ten made-up towns as OpenStreetMap files, synthetic 0 to 9: they differ in size, lanes, limits and acceleration.
 
 They stand in for the ten areas of Hong Kong of `xie2025`, whose extracts are not public, and show no real place: streets lie
 on a grid whose crossings are moved at random, some broken off, some one-way, some crossings with lights.
@@ -43,7 +43,7 @@ PLANS = (
 
 
 def network(number: int) -> Network:
-    """Synthetic `number`, 0 to 9. All want to go as fast as a main street allows."""
+    """Synthetic `number`, 0 to 9. All cars aim for the speed limit of a main street."""
     if number not in range(len(PLANS)):
         raise ValueError(f"number must be from 0 to {len(PLANS) - 1}, got {number}")
     plan, text = PLANS[number], osm(number)
@@ -64,17 +64,19 @@ def osm(number: int) -> str:
     crossings = np.stack(np.meshgrid(np.arange(plan.columns), np.arange(plan.rows), indexing="ij"), axis=-1)
     metres = plan.block * (crossings + 1 + random.uniform(-0.2, 0.2, crossings.shape))
     lights = random.random(crossings.shape[:2]) < 0.2
-    for (column, row), (x, y), lit in zip(crossings.reshape(-1, 2), metres.reshape(-1, 2), lights.ravel(), strict=True):
+    for (column, row), (x, y), has_lights in zip(
+        crossings.reshape(-1, 2), metres.reshape(-1, 2), lights.ravel(), strict=True
+    ):
         place = {"id": _node(column, row), "lat": f"{y / DEGREE:.7f}", "lon": f"{x / DEGREE:.7f}"}
         node = ElementTree.SubElement(root, "node", place)
-        if lit and 0 < column < plan.columns - 1 and 0 < row < plan.rows - 1:
+        if has_lights and 0 < column < plan.columns - 1 and 0 < row < plan.rows - 1:
             _tag(node, highway="traffic_signals")
     lines = [[_node(column, row) for column in range(plan.columns)] for row in range(plan.rows)]
     lines += [[_node(column, row) for row in range(plan.rows)] for column in range(plan.columns)]
     outer = {0, plan.rows - 1, plan.rows, plan.rows + plan.columns - 1}
     main = {plan.rows // 2, plan.rows + plan.columns // 2}
     for number_of_line, line in enumerate(lines):
-        for part in _broken(line, random) if number_of_line not in outer | main else [line]:
+        for part in _break_up(line, random) if number_of_line not in outer | main else [line]:
             way = ElementTree.SubElement(root, "way", id=str(1 + sum(child.tag == "way" for child in root)))
             for node_id in part:
                 ElementTree.SubElement(way, "nd", ref=node_id)
@@ -99,8 +101,8 @@ def _tag(element: ElementTree.Element, **tags: object) -> None:
         ElementTree.SubElement(element, "tag", k=key, v=str(value))
 
 
-def _broken(line: list[str], random: np.random.Generator) -> list[list[str]]:
-    """With a block left out, one time in two, where there are at least three."""
+def _break_up(line: list[str], random: np.random.Generator) -> list[list[str]]:
+    """The street, in half of all cases with one block left out if it has at least three."""
     if len(line) < 4 or random.random() < 0.5:
         return [line]
     gap = int(random.integers(1, len(line) - 2))

@@ -114,13 +114,18 @@ class FigureEight(Traffic):
 
     def _observed(self) -> np.ndarray:
         x, v = np.array(self._x) / self.length, np.array(self._v) / TOP_SPEED
-        seen = np.empty((len(OWN), 6), np.float32)
-        seen[:, 0], seen[:, 1], seen[:, 3], seen[:, 5] = x[OWN], v[OWN], v[AHEAD], v[BEHIND]
-        seen[:, 2], seen[:, 4] = x[AHEAD], x[BEHIND]
+        observations = np.empty((len(OWN), 6), np.float32)
+        observations[:, 0], observations[:, 1], observations[:, 3], observations[:, 5] = (
+            x[OWN],
+            v[OWN],
+            v[AHEAD],
+            v[BEHIND],
+        )
+        observations[:, 2], observations[:, 4] = x[AHEAD], x[BEHIND]
         if self._relative:
-            seen[:, 2] = (x[AHEAD] - x[OWN]) % 1.0 - LENGTH / self.length
-            seen[:, 4] = (x[OWN] - x[BEHIND]) % 1.0 - LENGTH / self.length
-        return seen
+            observations[:, 2] = (x[AHEAD] - x[OWN]) % 1.0 - LENGTH / self.length
+            observations[:, 4] = (x[OWN] - x[BEHIND]) % 1.0 - LENGTH / self.length
+        return observations
 
     def _mean_speed(self) -> float:
         return float(sum(self._v)) / VEHICLES
@@ -134,7 +139,11 @@ def _place(i: int, start: dict[str, float], length: float) -> tuple[str, float]:
 
 
 def _routes(
-    places: list[tuple[str, float]], lengths: dict[str, float], driven: list[int], speed_dev: float, rounds: int
+    places: list[tuple[str, float]],
+    lengths: dict[str, float],
+    agents: list[int],
+    speed_dev: float,
+    rounds: int,
 ) -> str:
     """Every vehicle drives round from its start. None can depart inside a junction: those depart before it and are moved."""
     lanes = list(lengths)
@@ -149,7 +158,7 @@ def _routes(
         first = roads.EIGHT.index(lane.removesuffix("_0"))
         way = " ".join(roads.EIGHT[first:] + roads.EIGHT[:first])
         lines.append(
-            f'<vehicle id="vehicle_{i}" type="{"learning" if i in driven else "human"}" depart="0" departPos="{position}" '
+            f'<vehicle id="vehicle_{i}" type="{"learning" if i in agents else "human"}" depart="0" departPos="{position}" '
             f'departSpeed="0"><route edges="{way}" repeat="{rounds}"/></vehicle>'
         )
     return f"<routes>{''.join(lines)}</routes>"

@@ -30,8 +30,8 @@ class Merge(Traffic):
     their places along its own route. Ahead is the next vehicle on that route; behind, the nearest that will drive where
     it is now. If there is none, ahead is (1, 1) and behind (0, 0), as in Flow.
 
-    Everyone else is left to SUMO's intelligent driver model, and all to `speed_mode` 9: SUMO keeps distances safe and
-    heeds the right of way, which here is the ramp's. `driver="sumo"` leaves the agents' vehicles to it too.
+    SUMO's intelligent driver model drives all other vehicles. All vehicles have `speed_mode` 9: SUMO enforces safe distances
+    and the right of way, which here is the ramp's. `driver="sumo"` leaves the agents' vehicles to it too.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Merge(Traffic):
 
     def _begin(self, seed: int, random: np.random.Generator) -> None:
         self._random = random
-        self._slots: list[str] = [""] * len(self.possible_agents)  # the id of the vehicle that holds it; "": none
+        self._slots: list[str] = [""] * len(self.possible_agents)  # the id of the vehicle in each slot; "" if empty
         self._queue: list[str] = []
         self._simulation.begin(seed)
         for _ in range(self._warm_up):
@@ -120,26 +120,26 @@ class Merge(Traffic):
             return
         if self._fifo:
             self._queue = [v for v in self._queue if v in self._v]
-            taken, self._queue = self._queue[: len(free)], self._queue[len(free) :]
+            vehicles, self._queue = self._queue[: len(free)], self._queue[len(free) :]
         else:
             others = [v for v in self._v if v not in self._slots]
             order = self._random.permutation(len(others))
-            taken = [others[i] for i in order[: len(free)]]
-        for slot, v in zip(free, taken, strict=False):
+            vehicles = [others[i] for i in order[: len(free)]]
+        for slot, v in zip(free, vehicles, strict=False):
             self._slots[slot] = v
 
     def _observed(self) -> np.ndarray:
-        seen = np.zeros((len(self._slots), 6), np.float32)
+        observations = np.zeros((len(self._slots), 6), np.float32)
         for slot, v in enumerate(self._slots):
             if v:
-                seen[slot] = self._seen_by(v)
-        return seen
+                observations[slot] = self._observe_from(v)
+        return observations
 
-    def _seen_by(self, v: str) -> tuple[float, float, float, float, float, float]:
+    def _observe_from(self, v: str) -> tuple[float, float, float, float, float, float]:
         length = self._ramp_length if v.startswith("ramp") else self._highway_length
         ahead, behind = self._neighbours(v)
-        seen = self._at(v, length) + (self._at(ahead, length) if ahead else (1.0, 1.0))
-        return seen + (self._at(behind, length) if behind and self._left(behind) <= length else (0.0, 0.0))
+        features = self._at(v, length) + (self._at(ahead, length) if ahead else (1.0, 1.0))
+        return features + (self._at(behind, length) if behind and self._left(behind) <= length else (0.0, 0.0))
 
     def _neighbours(self, v: str) -> tuple[str, str]:
         """Ids of the vehicles ahead and behind, or "" where there is none."""

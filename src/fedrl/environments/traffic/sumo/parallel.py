@@ -1,4 +1,4 @@
-"""What Figure Eight and Merge share: the PettingZoo interface, seeds, the reward and the end of an epoch."""
+"""The common base of Figure Eight and Merge: the PettingZoo interface, seeds, the reward and the end of an epoch."""
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple

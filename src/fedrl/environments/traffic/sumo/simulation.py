@@ -13,7 +13,7 @@ import libsumo
 
 
 class _Running(NamedTuple):
-    owner: "weakref.ref[Simulation]"  # weak: a simulation that was dropped does not block the next one
+    owner: "weakref.ref[Simulation]"  # weak, so that an abandoned simulation does not block the next one
     process: int
 
 
@@ -26,7 +26,7 @@ class Simulation:
     def __init__(self, network: Path, routes: Path, *, dt: float) -> None:
         self.dt = dt
         self._arguments = ["--net-file", str(network), "--route-files", str(routes), "--step-length", str(dt)]
-        # vehicles that wait are never moved on, so that a vehicle leaves the road before its time only if it has collided
+        # waiting vehicles are never teleported, so that a vehicle leaves the road early only if it has collided
         self._arguments += ["--time-to-teleport", "-1", "--collision.check-junctions", "true"]
         self._arguments += ["--no-step-log", "true", "--no-warnings", "true", "--duration-log.disable", "true"]
 
@@ -58,7 +58,7 @@ class Simulation:
             raise RuntimeError(_FORKED)
 
     def close(self) -> None:
-        """End it if it is running, and make room for another."""
+        """End the simulation if it is running, so that another can start."""
         global _running
         if _running is not None and _running.owner() is self:
             libsumo.close()
