@@ -91,9 +91,8 @@ def server_optimiser(optimizer: optax.GradientTransformation) -> BuildRule:
             answered = jnp.any(cohort.present)
             update = trees.where(answered, update, trees.zeros_like(update))
             theta = pooling.add(server.theta, pooling.moving(aggregate, update), 1.0)
-            return server._replace(theta=theta, kept=trees.where(answered, kept, server.kept)), update_norm(
-                displacement
-            )
+            server = server._replace(theta=theta, kept=trees.where(answered, kept, server.kept))
+            return server, update_norm(displacement)
 
         return ServerRule(receive, init=lambda theta, key: optimizer.init(pooling.displacement(theta)))
 

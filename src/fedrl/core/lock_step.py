@@ -32,9 +32,7 @@ class CohortLoops(NamedTuple):
     each: Callable[[OfClient], OfCohort]
     compile: Compile  # for functions of a whole cohort
     repeat: Callable[[int, Callable[[Array, Any], Any], Any], Any]  # (count, (y, carry) -> carry, carry) -> carry
-    on_host: Callable[[OfClient], OnHost] | None = (
-        None  # for functions that cannot be compiled; clients that fail become invalid
-    )
+    on_host: Callable[[OfClient], OnHost] | None = None  # for what cannot be compiled; clients that fail become invalid
 
 
 def needs_lock_step(exchange: Exchange) -> bool:
