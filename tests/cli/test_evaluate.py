@@ -51,6 +51,8 @@ def test_episodes_are_fresh_and_come_again(home, capsys):
         assert (found != trained).any()
     again = evaluated(capsys, run, "--episodes", 2, "--arm", "alone")
     assert again["arms"] == {"alone": first["arms"]["alone"]}
+    assert again["file"] == str(run / "evaluation-alone.json")
+    assert list(json.loads((run / "evaluation.json").read_text())["arms"]) == ["PAvg", "alone"]
     other = evaluated(capsys, run, "--episodes", 2, "--arm", "alone", "--seed", 1)
     assert other["arms"]["alone"]["returns"] != again["arms"]["alone"]["returns"]
 

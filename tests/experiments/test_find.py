@@ -56,6 +56,14 @@ def test_an_unknown_name_is_answered_with_the_nearest(name, hint):
     assert str(error.value) == f"there is no recipe {name!r}; {hint}"
 
 
+def test_the_folder_of_a_run_is_no_recipe(tmp_path):
+    (tmp_path / "run.toml").write_text('recipe = "quickstart"\n')
+    with pytest.raises(
+        RecipeError, match=f"run.toml` repeats it, `fedrl run --resume --out {tmp_path}` goes on with it"
+    ):
+        find.recipe(str(tmp_path))
+
+
 def test_an_unknown_setting_is_answered_with_the_nearest():
     with pytest.raises(RecipeError, match="^labbi2025/fig7a has no setting 'epsilom'; did you mean epsilon\\?$"):
         orders.order("labbi2025/fig7a", overrides={"epsilom": 0.1})

@@ -6,6 +6,7 @@ from fedrl import client_returns
 from fedrl.cli import evaluate_agents, output
 from fedrl.client_returns import EPISODES, QUANTILES, ClientReturns
 from fedrl.experiments import restore
+from fedrl.experiments.outcomes import arm_folder
 from fedrl.experiments.recipe import RecipeError
 from fedrl.plots import clients as dots
 
@@ -24,7 +25,7 @@ def evaluate(
     if episodes is not None and episodes < 1:
         raise RecipeError(f"--episodes expects a whole number of at least 1, got {episodes}; try --episodes {EPISODES}")
     run = restore.run(path, arm, trust=trust, best=best)
-    name = "evaluation-best" if best else "evaluation"
+    name = _file_name(restore.place_of(path, arm)[1], best)
     if any(it.language for it in run.arms.values()):
         if deterministic:
             raise RecipeError(
@@ -70,3 +71,8 @@ def evaluate(
         output.say(console, f"With the best policy of each arm, of round: {rounds}.", "dim")
     output.say(console, "Worst client and quantiles are over the clients of a seed, then averaged over seeds.", "dim")
     output.say(console, f"\nwritten  {file}\nfigure   {figure}")
+
+
+def _file_name(arm: str | None, best: bool) -> str:
+    """One arm's evaluation does not replace that of all arms."""
+    return "evaluation" + ("-best" if best else "") + (f"-{arm_folder(Path(), arm).name}" if arm else "")

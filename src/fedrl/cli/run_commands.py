@@ -94,7 +94,7 @@ def evaluate(
 
     Finite MDPs are solved exactly instead; language agents play their held-out tasks (success, score, success by type).
     Writes evaluation.json and, except for language agents, figures/evaluation.png into the run's folder;
-    with --best, evaluation-best.json and figures/evaluation-best.png.
+    with --best, evaluation-best.json and figures/evaluation-best.png; of one arm, with its name at the end.
 
     Example: fedrl evaluate runs/quickstart
     """

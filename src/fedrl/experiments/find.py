@@ -124,6 +124,11 @@ def _foreign(reference: str) -> "Recipe[Any]":
 def _unknown(name: str) -> RecipeError:
     if Path(f"{name}.py").is_file():
         return RecipeError(f"there is no recipe {name!r}; did you mean the file ./{name}.py?")
+    if (Path(name) / "run.toml").is_file():
+        return RecipeError(
+            f"{name} is the folder of a run, expected a recipe; `fedrl run {Path(name) / 'run.toml'}` repeats it, "
+            f"`fedrl run --resume --out {name}` goes on with it"
+        )
     near = difflib.get_close_matches(name, [*names(), *installed()], n=1, cutoff=0.4)
     hint = f"did you mean {near[0]}?" if near else "`fedrl recipes` lists them"
     return RecipeError(f"there is no recipe {name!r}; {hint}")
