@@ -92,7 +92,7 @@ def test_a_transcript_is_printed_and_written(home, capsys):
 def test_held_out_tasks_are_played_again(home, capsys):
     out = said(capsys, "evaluate", "run", "--arm", "FedAgent")
     assert "each played once with other draws than in training" in " ".join(out.split())
-    found = json.loads((home / "run" / "evaluation.json").read_text())
+    found = json.loads((home / "run" / "evaluation-FedAgent.json").read_text())
     (arm,) = found["arms"].values()
     assert 0 <= arm["success"]["mean"] <= arm["score"]["mean"] <= 1
     assert arm["success"]["se"] is None  # one seed
