@@ -110,8 +110,8 @@ def test_a_run_of_train_plays_too(own, capsys, tmp_path):
 
 
 def test_why_a_run_of_train_does_not_play(own, capsys, tmp_path):
-    """The file is written all the same."""
-    run = shutil.copytree(own.folder, tmp_path / "run")
+    """The file is written all the same, and it does not matter how the run's folder is called."""
+    run = shutil.copytree(own.folder, tmp_path / "run.onnx")
     arguments = ["export", run, "--format", "numpy"]
     format, signature, rest = (run / "experiment.pkl").read_bytes().split(b"\n", 2)
     (run / "experiment.pkl").write_bytes(b"\n".join([format, signature[::-1], rest]))

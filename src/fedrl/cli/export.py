@@ -55,7 +55,7 @@ def export(
         raise ExportError(
             f"say how to write the policy: --format {', '.join(SUFFIXES)}, or --out with such a file's name"
         )
-    format = format_of(out or source.place, format)
+    format = format_of(out or Path(), format)
     target = out or source.place / f"{'best' if best else 'policy'}{SUFFIXES[format]}"
     with console.status(f"exporting to {target} …"):
         report = export_policy(

@@ -38,6 +38,8 @@ MOST_ROUNDS = 64  # per call: few enough for a progress bar, many enough that th
 Each = Callable[[Callable[[Any], Any], Any], Any]  # (function of a row, stack) -> stack
 InParts = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+_take = jax.jit(trees.take)  # outside a compiled function, each leaf would be a program of its own
+
 
 @checked
 def fused(over: str = "map", *, lanes: int = 640) -> Engine:
@@ -206,9 +208,6 @@ def _in_parts(seeds_at_once: int) -> InParts:
         return run
 
     return decorate
-
-
-_take = jax.jit(trees.take)
 
 
 @partial(jax.jit, static_argnames="count")
