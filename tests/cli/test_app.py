@@ -160,6 +160,12 @@ def test_ctrl_c_while_a_compiled_module_is_imported_is_no_traceback(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_a_file_that_the_users_code_misses_keeps_its_traceback(tmp_path):
+    with pytest.raises(FileNotFoundError) as missing:
+        (tmp_path / "no" / "data.csv").read_text()
+    assert errors.explain(missing.value) is None
+
+
 def test_run_verify_plot_compare(fedrl, home):
     said = json.loads((home / "answer.json").read_text())
     assert (said["run"], said["recipe"], said["seeds"]) == ("runs/quickstart", "quickstart", 2)

@@ -22,7 +22,6 @@ NOT_OURS = {
     errno.ENOTDIR,
     errno.EISDIR,
     errno.EEXIST,
-    errno.ENOENT,
 }
 
 
@@ -49,9 +48,16 @@ def explain(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, ModuleNotFoundError) and (extra := EXTRAS.get((error.name or "").split(".")[0])):
         return f"this needs {error.name}, which is not installed; pip install 'fedrl[{extra}]'"
-    if isinstance(error, OSError) and error.errno in NOT_OURS:
+    if isinstance(error, OSError) and (error.errno in NOT_OURS or _cannot_be_made(error)):
         return f"cannot use {error.filename or 'the disk'} ({error.strerror}); free it or pass another path"
     return None
+
+
+def _cannot_be_made(error: OSError) -> bool:
+    """Whether fedrl itself asked for a path that is not there; a user's own code or a library keeps its traceback."""
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    caller = next((name for name in reversed(modules) if name not in ("pathlib", "os")), "")
+    return error.errno == errno.ENOENT and caller.startswith("fedrl.")
 
 
 def _usage(error: Any) -> str:
