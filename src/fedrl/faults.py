@@ -30,6 +30,10 @@ class FaultCode(IntEnum):
     DIED = 8
     LATE = 9
     NOT_ASKED = 10  # not a fault itself: the client has had too many
+    ANSWER = 11
+    ABSENT = 12
+    REFUSED = 13
+    NUMBER = 14
 
 
 DESCRIPTIONS = {
@@ -43,6 +47,10 @@ DESCRIPTIONS = {
     FaultCode.DIED: "its worker died",
     FaultCode.LATE: "it did not answer by the deadline",
     FaultCode.NOT_ASKED: "it is not asked any more",
+    FaultCode.ANSWER: "its answer does not belong to the question",
+    FaultCode.ABSENT: "its site is not there",
+    FaultCode.REFUSED: "its site takes no part",
+    FaultCode.NUMBER: "it sent a number beyond the limit",
 }
 
 

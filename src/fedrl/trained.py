@@ -20,7 +20,7 @@ from fedrl.policies.saved import SavedPolicy
 from fedrl.records import checkpoint
 from fedrl.records.run_toml import RunFolderError
 from fedrl.records.tensors import named_leaves
-from fedrl.trees import Tree
+from fedrl.trees import Tree, zeros_of
 from fedrl.types import Algorithm
 
 
@@ -127,13 +127,5 @@ def like(algorithm: Algorithm, federation: Federation, seeds: int) -> State:
         return State(key, algorithm.init(keys.of(key, "init")), clients)
 
     shapes = jax.eval_shape(jax.vmap(begin), jax.ShapeDtypeStruct((seeds,), jnp.uint32))
-    zeros: State = jax.tree.map(_zeros, shapes)
+    zeros: State = zeros_of(shapes)
     return zeros
-
-
-def _zeros(shape: Any) -> Array:
-    if jnp.issubdtype(shape.dtype, jax.dtypes.prng_key):
-        return jnp.broadcast_to(jax.random.key(0), shape.shape)
-    if shape.weak_type:
-        return jnp.full(shape.shape, shape.dtype.type(0).item())
-    return jnp.zeros(shape.shape, shape.dtype)

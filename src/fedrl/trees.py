@@ -78,3 +78,16 @@ def squared_norm(tree: Tree) -> Array:
 def nbytes(tree: Tree) -> int:
     """Bytes of the arrays (or their abstract shapes) in `tree`."""
     return sum(x.size * jnp.dtype(x.dtype).itemsize for x in jax.tree.leaves(tree))
+
+
+def zeros_of(shapes: Tree) -> Tree:
+    """Zeros of these abstract shapes (`jax.eval_shape`); random keys are those of seed 0, weak types stay weak."""
+    return jax.tree.map(_zeros, shapes)
+
+
+def _zeros(shape: Any) -> Array:
+    if jnp.issubdtype(shape.dtype, jax.dtypes.prng_key):
+        return jnp.broadcast_to(jax.random.key(0), shape.shape)
+    if getattr(shape, "weak_type", False):
+        return jnp.full(shape.shape, shape.dtype.type(0).item())
+    return jnp.zeros(shape.shape, shape.dtype)

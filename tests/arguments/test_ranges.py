@@ -9,7 +9,7 @@ from support.mistakes import FED, STEPS, WHERE, Mistakes, answered, method, trai
 from fedrl.algorithms import alone, fedavg, fedhapg_m, fedsvrpg_m, fmarl
 from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fedpg import b_rs_fedpg, rs_fedpg, s_fedpg
-from fedrl.channels import graphs
+from fedrl.channels import gaussian, graphs, hinge, polynomial
 from fedrl.engines.fused import fused
 from fedrl.environments.control import cart_pole
 from fedrl.environments.tabular import grid_world, random_mdp, synthetic
@@ -120,6 +120,18 @@ WRONG: Mistakes = {
     "no ring": (lambda: graphs.ring(), r"ring\(\) is missing m; write ring\(m\)"),
     "links": (lambda: graphs.edges([(0, 1.5)], 2), r"got \[\(0, 1.5\)\]; give pairs of agents, such as \[\(0, 1\)"),
     "random graph": (lambda: graphs.random_graph(5, 5), r"missing seed; write random_graph\(m, links, seed\)"),
+    # channels
+    "no clip": (lambda: gaussian(0.0, 1.0), "clip must be .* larger than 0, got 0.0; the longest upload"),
+    "an infinite clip": (lambda: gaussian(math.inf, 0.0), "clip must be .*, got inf; .* leave `channel` out"),
+    "a negative clip": (lambda: gaussian(-1.0, 1.0), "clip must be a finite number larger than 0, got -1.0"),
+    "negative noise": (lambda: gaussian(1.0, -0.5), "noise must be a finite number at least 0, got -0.5; 0 only clips"),
+    "noise nan": (lambda: gaussian(1.0, math.nan), "noise must be a finite number at least 0, got nan"),
+    "clip in text": (lambda: gaussian("1.0", 0.5), "clip expects a number, got the text '1.0'; write clip=1.0"),
+    "no noise": (lambda: gaussian(1.0), r"gaussian\(\) is missing noise; write gaussian\(clip, noise\)"),
+    "noise misspelt": (lambda: gaussian(1.0, noize=0.5), r"no argument 'noize'; did you mean noise\?"),
+    "a reward for being late": (lambda: polynomial(-1.0), "power must be a finite number at least 0, got -1.0"),
+    "a hinge": (lambda: hinge(-1.0, 2.0), "a must be a finite number at least 0, got -1.0"),
+    "a hinge that opens early": (lambda: hinge(1.0, -2.0), "b must be a finite number at least 0, got -2.0; so many"),
     # what does not go together
     "two steps": (
         lambda: AVG(PPO(), server=optax.adam(1e-2), server_step=0.5),

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from fedrl.core.admission import ExchangeResult, admit, eligible
+from fedrl.core.admission import ExchangeResult, Late, admit, eligible
 from fedrl.core.client import WorkResult
 from fedrl.faults import FaultCode, leave_out, stop
 from fedrl.types import Client, Cohort, LocalUpdate
@@ -68,6 +68,35 @@ def test_one_that_does_not_count(case):
     np.testing.assert_allclose(done.cohort.weight, [2 / 3, 1 / 3, 0.0], rtol=1e-6)
     assert done.env_steps.tolist() == [10, 10, 0]
     assert done.in_a_row.tolist() == [0, 0, 2, 3, 0, 5, 7, 7]
+
+
+def late(staleness, discount) -> Late:
+    return Late(jnp.array(staleness, jnp.int32), jnp.array(discount, jnp.float32))
+
+
+def test_late_answers_weigh_less():
+    """1/2, 1/4, 1/4 times 1, 1/2, 1/4 are 8, 2 and 1 of 11 parts."""
+    done = admitted(result()._replace(late=late([0, 1, 3], [1, 1 / 2, 1 / 4])))
+    np.testing.assert_allclose(done.cohort.weight, [8 / 11, 2 / 11, 1 / 11], rtol=1e-6)
+    assert done.cohort.staleness.tolist() == [0, 1, 3]
+    assert done.cohort.present.all()
+
+
+def test_a_late_answer_that_does_not_count_has_no_weight_whatever_its_factor():
+    done = admitted(result(SIX)._replace(late=late([1, 0, 4], [1 / 2, 1, np.nan])), rule=leave_out())
+    np.testing.assert_allclose(done.cohort.weight, [1 / 2, 1 / 2, 0.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("came", [result(), result(SIX)], ids=["all", "two"])
+def test_answers_in_time_weigh_what_they_would(came):
+    """Every bit, with weights that a renormalisation would change."""
+    uneven = cohort((0.3, 0.45, 0.7))
+    counts = jnp.zeros(8, jnp.int32)
+    without, zero = (
+        admit(leave_out(), LOCAL, uneven, uneven, one, counts)
+        for one in (came, came._replace(late=late([0, 0, 0], [1, 1, 1])))
+    )
+    assert zero.cohort.weight.tobytes() == without.cohort.weight.tobytes()
 
 
 def test_steps_without_a_known_limit():

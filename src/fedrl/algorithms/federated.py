@@ -7,6 +7,7 @@ finished method (`channels.delays`, `llm.adapters`) find it by that name, with `
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -39,12 +40,19 @@ from fedrl.types import (
     Pooling,
     Receive,
     ReportMetrics,
+    displacements,
     stepwise,
 )
 
 AROUND = (
     "this selection makes clients report on themselves, and their reports would go around the channel; leave `channel` out, "
     "or choose among clients that report nothing: selection=uniform(6) or selection=uniform_of(18, 6)"
+)
+
+COUNTED = (
+    "this learner uploads counts and moments of what its filters saw beside its parameters, and the channel {perturbs}, "
+    'which would break the filters; keep them at each client with filters="own", or turn them off with '
+    "filter_observations=False, filter_rewards=False"
 )
 
 Project = Callable[[Any, Policy], Callable[[Tree], Tree]]  # (environment, policy) -> theta -> theta
@@ -68,6 +76,7 @@ def federated(
     the mean if some clients cannot be trusted (`aggregation.median`). Both also apply to the rule's own exchanges, in the
     opening and before "train". A selection that needs reports allows no channel but `plain`, because reports would go
     around it. For the same reason, with another channel clients report no metrics but their numbers of steps.
+    A channel that `perturbs` numbers is refused where filters are pooled, whose counts would travel through it.
     `project` may confine theta after each round; `mix` lets clients exchange directions before each local step; `report`
     turns the stack of clients' metrics into log entries, by default their means.
     """
@@ -80,6 +89,8 @@ def federated(
         chooser = selection(federation, local_learner)
         if chooser.reports and channel is not plain:
             raise ValueError(AROUND)
+        if channel.perturbs and _pools_filters(local_learner):
+            raise ValueError(COUNTED.format(perturbs=channel.perturbs))
 
         def init(key: Key) -> ServerState:
             theta, selection_state = local_learner.init(key), chooser.init(keys.of(key, "selection"))
@@ -154,6 +165,14 @@ def _with_report(local: LocalUpdate, chooser: Selection, pooling: Pooling) -> Lo
         return (upload, chooser.report(state, client._replace(memory=memory))), memory, env_steps
 
     return local._replace(finish=finish, moved=lambda upload: pooling.displacement(upload[0]))
+
+
+def _pools_filters(learner: Learner) -> bool:
+    """Whether theta, and so an upload, holds more than what moves."""
+    if learner.pooling is displacements:
+        return False
+    theta = jax.eval_shape(learner.init, keys.of_seed(0))
+    return len(jax.tree.leaves(theta)) > len(jax.tree.leaves(learner.pooling.displacement(theta)))
 
 
 def _hide_metrics(local: LocalUpdate) -> LocalUpdate:

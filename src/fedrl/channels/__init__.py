@@ -1,6 +1,7 @@
-"""What happens to messages on the way: delays, and graphs of neighbours that exchange directions before each local step."""
+"""What happens to messages on the way: delays, noise, and graphs of neighbours that exchange directions before each step."""
 
 from fedrl.channels.delays import delayed
+from fedrl.channels.gaussian import gaussian
 from fedrl.channels.graphs import (
     SIXTEEN_LINKS,
     THIRTEEN_LINKS,
@@ -15,21 +16,27 @@ from fedrl.channels.graphs import (
     ring,
 )
 from fedrl.channels.plain import plain
+from fedrl.channels.staleness import Discount, hinge, inverse, polynomial
 from fedrl.types import Channel
 
 __all__ = [
     "SIXTEEN_LINKS",
     "THIRTEEN_LINKS",
     "Channel",
+    "Discount",
     "Graph",
     "complete",
     "consensus",
     "contraction",
     "delayed",
     "edges",
+    "gaussian",
+    "hinge",
+    "inverse",
     "mixing",
     "path",
     "plain",
+    "polynomial",
     "random_graph",
     "ring",
 ]

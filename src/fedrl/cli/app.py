@@ -9,6 +9,7 @@ import typer
 
 from fedrl.cli import errors
 from fedrl.cli.agents_commands import agents
+from fedrl.cli.federation_commands import federation
 from fedrl.cli.options import Json, Trust
 from fedrl.cli.run_commands import commands
 
@@ -191,6 +192,7 @@ def run(
 
 app.add_typer(commands)
 app.add_typer(agents, name="agents")
+app.add_typer(federation, name="federation")
 
 
 def main() -> None:

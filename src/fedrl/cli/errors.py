@@ -11,7 +11,7 @@ from fedrl.errors import FedRLError
 STOPPED = 130  # the code that shells use for "stopped by Ctrl-C"
 EXTRAS = {"mujoco": "mujoco", "ray": "ray", "flwr": "flower", "libsumo": "traffic", "sumolib": "traffic"}
 EXTRAS |= dict.fromkeys(("onnx", "onnxruntime"), "export")
-EXTRAS |= {"imageio_ffmpeg": "video"}
+EXTRAS |= {"imageio_ffmpeg": "video", "cryptography": "flower"}
 EXTRAS |= dict.fromkeys(("torch", "transformers", "peft", "tokenizers", "bm25s"), "llm")  # module -> extra
 NOT_OURS = {
     errno.EACCES,

@@ -1,17 +1,11 @@
-"""`fedrl run --engine flower`: submit the run to a Flower SuperLink, follow its log, and report how it ended.
-
-The submitted app has no code: it names two modules of fedrl, which is installed on all machines.
-"""
+"""`fedrl run --engine flower`: submit the run to a Flower SuperLink, follow its log, and report how it ended."""
 
 import importlib.util
 import json
 import os
 import re
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import tomli_w
 
@@ -19,25 +13,17 @@ from fedrl.experiments import find
 from fedrl.experiments.fault_options import FaultOptions
 from fedrl.experiments.orders import Order
 from fedrl.experiments.recipe import RecipeError
+from fedrl.flower import command_line
+from fedrl.flower.command_line import OFFLINE as OFFLINE
+from fedrl.flower.command_line import FlowerLink
 
 PATIENCE = 120.0  # seconds for which a client may be without a node before the run ends
 LOOPBACK = re.compile(r"(127(\.\d+){3}|localhost|\[::1\]):\d+")
-OFFLINE = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
-APP = {
-    "project": {"name": "fedrl", "version": "1.0.0", "description": "A run of fedrl", "license": "Apache-2.0"},
-    "tool": {
-        "flwr": {
-            "app": {
-                "publisher": "fedrl",
-                "components": {
-                    "serverapp": "fedrl.flower.server:app",
-                    "clientapp": "fedrl.flower.node:app",
-                },
-                "config": {"order": "", "out": "", "resume": False, "patience": PATIENCE} | FaultOptions().config(),
-            }
-        }
-    },
-}
+APP = command_line.app(
+    server="fedrl.flower.server:app",
+    client="fedrl.flower.node:app",
+    config={"order": "", "out": "", "resume": False, "patience": PATIENCE} | FaultOptions().config(),
+)
 
 
 def refuse_own(order: Order) -> None:
@@ -73,7 +59,7 @@ def play(
         config |= faults.config()
         settings = Path(scratch) / "run.toml"
         settings.write_text(tomli_w.dumps(config))
-        app = write_app(Path(scratch) / "fedrl")
+        app = command_line.write_app(Path(scratch) / "fedrl", APP)
         run = link.ask("run", str(app), link.name, "--run-config", str(settings))["run-id"]
         try:
             link.follow(run)
@@ -87,50 +73,18 @@ def play(
     return (path / "finished.json").exists()
 
 
-def write_app(folder: Path) -> Path:
-    """The app as Flower expects it: a folder with a pyproject.toml. The same bytes for every run."""
-    folder.mkdir()
-    (folder / "pyproject.toml").write_text(tomli_w.dumps(APP))
-    return folder
-
-
-class _Link(NamedTuple):
-    """Flower's own command line, connected to a SuperLink."""
-
-    program: str
-    name: str
-    environment: dict[str, str]
-
-    def ask(self, *words: str) -> dict[str, Any]:
-        """The output of a command of Flower."""
-        process = subprocess.run(
-            [self.program, *words, "--format", "json"], env=self.environment, capture_output=True, text=True
-        )
-        start = process.stdout.find("{")
-        output: dict[str, Any] = json.loads(process.stdout[start:]) if start >= 0 else {}
-        if not output.get("success"):
-            why = " ".join((output.get("error-message") or process.stderr or process.stdout).split())
-            raise RecipeError(f"`flwr {words[0]}` at {self.name} failed: {why[-400:]}; is the SuperLink running there?")
-        return output
-
-    def follow(self, run: str) -> None:
-        """Show the log of a run until it ends."""
-        words = [self.program, "log", run, self.name, "--stream"]
-        subprocess.run(words, env=self.environment, stdout=sys.stderr, check=True)
-
-
-def _connection(address: str | None, home: Path) -> _Link:
+def _connection(address: str | None, home: Path) -> FlowerLink:
     """host:port is a SuperLink on this machine, without TLS; any other word is a connection in Flower's configuration."""
     if not address:
         raise RecipeError("the engine flower needs the address of its SuperLink; add --address 127.0.0.1:8000")
-    program = str(Path(sys.executable).with_name("flwr"))
+    program = (command_line.program("flwr"),)
     environment = os.environ | OFFLINE
     if ":" not in address:
-        return _Link(program, address, environment)
+        return FlowerLink(program, address, environment)
     if not LOOPBACK.fullmatch(address):
         raise RecipeError(
             f"--address {address} is another machine, which needs TLS; name the connection in Flower's configuration "
             "(`flwr config list`) that has its address and root-certificates: --address NAME"
         )
-    (home / "config.toml").write_text(tomli_w.dumps({"superlink": {"here": {"address": address, "insecure": True}}}))
-    return _Link(program, "here", environment | {"FLWR_HOME": str(home)})
+    connected = command_line.write_connection(home, "here", {"address": address, "insecure": True})
+    return FlowerLink(program, "here", environment | connected)

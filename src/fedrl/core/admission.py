@@ -18,6 +18,13 @@ from fedrl.trees import Tree
 from fedrl.types import Client, Cohort, LocalUpdate
 
 
+class Late(NamedTuple):
+    """How old the answers of a cohort are."""
+
+    staleness: Array  # [c] int32: how many rounds ago the message was sent that the client's result answers
+    discount: Array  # [c] float32: the factor of the client's weight (`channels.staleness`)
+
+
 class ExchangeResult(NamedTuple):
     """What an engine returns for one exchange: stacks, in ascending client id."""
 
@@ -25,6 +32,8 @@ class ExchangeResult(NamedTuple):
     work: WorkResult
     shared_state: Tree  # of the environment that clients share, if they share one
     fault_codes: Array  # [c] int32 (`FaultCode`): faults that the engine itself noticed
+    late: Late | None = None  # None: all answers are to this round's message. In every round of an exchange or in none,
+    #                           because the metrics of rounds are stacked; never in an evaluation
 
 
 class Admission(NamedTuple):
@@ -74,7 +83,9 @@ def admit(
     before = in_a_row[cohort.ids]
     consecutive = jnp.where(cohort.present, jnp.where(fine, jnp.zeros_like(before), before + 1), before)
     not_asked = jnp.where(chosen.present, jnp.int32(FaultCode.NOT_ASKED), jnp.int32(0))
-    admitted = _restrict(cohort, cohort.present & fine)
+    if result.late is not None:
+        cohort = cohort._replace(staleness=result.late.staleness)
+    admitted = _restrict(cohort, cohort.present & fine, result.late.discount if result.late is not None else None)
     return Admission(
         uploads=jax.tree.map(lambda x: jnp.where(_column(admitted.present, x), x, jnp.zeros_like(x)), uploads),
         cohort=admitted,
@@ -112,12 +123,18 @@ def _possible_steps(local: LocalUpdate, env_steps: Array) -> Array:
     return (env_steps >= 0) & (env_steps <= most if most else True)
 
 
-def _restrict(cohort: Cohort, present: Array) -> Cohort:
-    """`cohort` with only these present and weights renormalised; unchanged weights if nobody was removed."""
-    weight = jnp.where(present, cohort.weight, jnp.zeros_like(cohort.weight))
+def _restrict(cohort: Cohort, present: Array, discount: Array | None = None) -> Cohort:
+    """`cohort` with only these present, and weights times `discount` renormalised.
+
+    The weights are unchanged if nobody was removed and nobody who is present is discounted.
+    """
+    weight = cohort.weight if discount is None else cohort.weight * discount
+    weight = jnp.where(present, weight, jnp.zeros_like(cohort.weight))
     total = jnp.sum(weight)
     renormalised = weight / jnp.where(total > 0, total, jnp.ones_like(total))
     unchanged = jnp.all(present == cohort.present)
+    if discount is not None:
+        unchanged &= jnp.all((discount == 1) | ~present)
     return cohort._replace(present=present, weight=jnp.where(unchanged, cohort.weight, renormalised))
 
 

@@ -42,6 +42,10 @@ class WorkRequest(NamedTuple):
     cohort: Cohort
     key: Key  # of the exchange
     shared_state: Tree  # of the environment that clients share, if they share one
+    address: tuple[
+        str | int, ...
+    ] = ()  # of `key` below the key of the seed: ("round", 3, "train"). Plain values, so ()
+    #                                      inside a program that computes the round's number
 
 
 class Executor(Protocol):
@@ -106,11 +110,7 @@ def _play_exchange(
     exchange: Exchange, player: Player, states: list[State], address: tuple[str | int | Array, ...]
 ) -> tuple[list[State], list[Metrics]]:
     half = player.halves[exchange.name]
-    cohorts, requests = [], []
-    for state in states:
-        chosen, request = _request(exchange, half, state, keys.of(state.key, *address))
-        cohorts.append(chosen)
-        requests.append(request)
+    cohorts, requests = make_requests(exchange, half, states, address)
     results = player.execute(exchange, requests)
     after, metrics = [], []
     for state, chosen, request, result in zip(states, cohorts, requests, results, strict=True):
@@ -123,11 +123,32 @@ def _play_exchange(
     return after, metrics
 
 
-def _request(exchange: Exchange, half: ServerHalf, state: State, key: Key) -> tuple[Cohort, WorkRequest]:
-    key = keys.of(key, exchange.name)
+def make_requests(
+    exchange: Exchange, half: ServerHalf, states: Sequence[State], address: tuple[str | int | Array, ...]
+) -> tuple[list[Cohort], list[WorkRequest]]:
+    """For each seed, the cohort that was chosen and the request for the clients' work; `address` is that of `play`."""
+    cohorts, requests = [], []
+    for state in states:
+        chosen, request = _request(exchange, half, state, (*address, exchange.name))
+        cohorts.append(chosen)
+        requests.append(request)
+    return cohorts, requests
+
+
+def _request(
+    exchange: Exchange, half: ServerHalf, state: State, address: tuple[str | int | Array, ...]
+) -> tuple[Cohort, WorkRequest]:
+    key = keys.of(state.key, *address)
     chosen, cohort = half.choose(state.server, state.clients.faults, keys.of(key, "choose"))
     clients = half.rows(state.clients, cohort.ids)
-    return chosen, WorkRequest(state.key, state.server, clients, cohort, key, state.clients.shared_state)
+    shared_state = state.clients.shared_state
+    return chosen, WorkRequest(state.key, state.server, clients, cohort, key, shared_state, _plain(address))
+
+
+def _plain(address: tuple[str | int | Array, ...]) -> tuple[str | int, ...]:
+    """`address`, or () if a part of it is an array, as the round's number is inside a program of several rounds."""
+    plain = tuple(part for part in address if isinstance(part, str | int))
+    return plain if len(plain) == len(address) else ()
 
 
 def server_half(
@@ -168,6 +189,8 @@ def receive(
     after = after._replace(shared_state=result.shared_state, faults=counts)
     report = exchange.report or weighted_means
     metrics = report(result.work.metrics, admission.cohort) | metrics | _counts(admission)
+    if result.late is not None:
+        metrics["stale"] = jnp.sum(admission.cohort.present & (admission.cohort.staleness > 0))
     if faults.leaves_out:
         metrics["askable"] = jnp.sum(~exhausted(faults, clients.faults))
     return server, after, {f"{exchange.name}/{name}": value for name, value in metrics.items()}

@@ -12,7 +12,7 @@ import jax
 from fedrl import keys
 from fedrl.core import shapes
 from fedrl.core.admission import ExchangeResult
-from fedrl.core.round import Executor, Player, State, WorkRequest, play, server_half
+from fedrl.core.round import Executor, Player, State, WorkRequest, make_requests, play, server_half
 from fedrl.engines.absences import check_quorum
 from fedrl.engines.engine import Engine, Play, do_nothing, placeholders
 from fedrl.engines.fault_log import FaultLog, ReportFault
@@ -25,11 +25,22 @@ from fedrl.types import Algorithm, Exchange, Metrics
 MOST_ROUNDS = 8  # per call
 
 
+class LookAhead(Protocol):
+    """Called before the evaluation of a round, with the first exchange of the next round and its requests.
+
+    The same requests come again when that exchange is executed, unless the run ends before: on a slow wire, both can be
+    sent in one trip.
+    """
+
+    def __call__(self, exchange: Exchange, requests: Sequence[WorkRequest], /) -> None: ...
+
+
 class ClientExecutor(NamedTuple):
     """Does the clients' work of one run."""
 
     execute: Executor
     close: Callable[[], None] = do_nothing
+    look_ahead: LookAhead | None = None
 
 
 class MakeExecutor(Protocol):
@@ -112,12 +123,21 @@ class _Run:
         for number in range(first, first + rounds):
             self.fault_log.round = number + 1
             states, metrics = play(self.algorithm.exchanges, self.player, states, "round", number)
-            evaluation_metrics = self._evaluate(states) if (number + 1) % self.eval_every == 0 else None
+            due = (number + 1) % self.eval_every == 0
+            if due:
+                self._look_ahead(states, number + 1)
+            evaluation_metrics = self._evaluate(states) if due else None
             rest = evaluation_metrics or self._placeholders(states)
             rows.append([one | other for one, other in zip(metrics, rest, strict=True)])
         state = stacked(states)
         self.last_evaluation = (state, stacked(evaluation_metrics)) if evaluation_metrics else None
         return state, stacked([stacked(list(of_seed)) for of_seed in zip(*rows, strict=True)])
+
+    def _look_ahead(self, states: list[State], next_round: int) -> None:
+        first = self.algorithm.exchanges[0]
+        if self.executor.look_ahead and first.name not in self.lock_step_executors:
+            half = self.player.halves[first.name]
+            self.executor.look_ahead(first, make_requests(first, half, states, ("round", next_round))[1])
 
     def _evaluate(self, states: list[State]) -> list[Metrics]:
         return play((self.evaluation,), self.player, states)[1]

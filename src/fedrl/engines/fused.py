@@ -124,7 +124,7 @@ class _Program:
         (request,) = requests  # seeds are an axis outside this program
         if needs_lock_step(exchange):
             return [lock_step(exchange, _loops(self.each))(request)]
-        _, server, clients, cohort, key, shared_state = request
+        _, server, clients, cohort, key, shared_state, _ = request
         each = self.each if exchange.local.mode is not Mode.COMPILED_IN_TURN else jax.lax.map
         slots = jnp.arange(cohort.ids.shape[0], dtype=jnp.int32)
         work = each(lambda row: client_part(exchange, server, row[0], cohort, row[1], key), (clients, slots))

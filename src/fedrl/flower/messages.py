@@ -3,7 +3,6 @@
 A leaf of a tree is sent under its path, with its dtype and shape, as bytes of `wire.py`.
 """
 
-from importlib.metadata import version
 from typing import Any
 
 import jax
@@ -11,12 +10,12 @@ import jax.numpy as jnp
 from flwr.app import Array, ArrayRecord
 
 from fedrl.engines import wire
-from fedrl.engines.worker import NUMERIC_SETTINGS
+from fedrl.engines.leaves import named as named
+from fedrl.engines.versions import about as about
 from fedrl.trees import Tree
 from fedrl.types.exchange import Send
 
 FORMAT = "fedrl.wire"  # the format of an array's bytes, as Flower records it
-PACKAGES = ("fedrl", "jax", "jaxlib", "numpy")
 
 
 def arrays(leaves: dict[str, Any]) -> dict[str, Array]:
@@ -38,12 +37,6 @@ def tree(record: ArrayRecord, name: str, like: Tree, *, partly: bool = False) ->
         else:
             raise ValueError(f"array {path} is missing; install the same fedrl on both sides")
     return jax.tree.unflatten(jax.tree.structure(like), list(leaves.values()))
-
-
-def named(name: str, tree: Tree) -> dict[str, Any]:
-    """The leaves of a tree in order, by their paths."""
-    leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {"/".join((name, jax.tree_util.keystr(path, simple=True, separator="/"))): leaf for path, leaf in leaves}
 
 
 def _array(leaf: Any) -> Array:
@@ -87,10 +80,3 @@ def clients_of(text: Any) -> list[range]:
     raise ValueError(
         f"clients={text!r} does not say which clients this node has; start it with --node-config 'clients=\"0-9\"'"
     )
-
-
-def about() -> dict[str, str]:
-    """What must be the same on all machines of a run: versions, and the settings of JAX that decide numbers."""
-    return {name: version(name) for name in PACKAGES} | {
-        name: str(jax.config.values[name]) for name in NUMERIC_SETTINGS
-    }

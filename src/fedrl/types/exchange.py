@@ -30,6 +30,7 @@ class Channel(NamedTuple):
 
     encode: Encode
     decode: Decode
+    perturbs: str | None = None  # what it does to numbers ("adds noise"): then it must not carry the counts of filters
 
 
 class Choose(Protocol):

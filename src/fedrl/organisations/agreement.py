@@ -1,0 +1,195 @@
+"""`federation.toml`: what everybody has agreed on. The same bytes lie at the server and at every site.
+
+`terms` has what is plain here; the tables [method], [learner], [policy], [selection] and so on stay tables until `parts`
+builds them, which needs JAX.
+"""
+
+import hashlib
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedrl.organisations.tables import FileError, Key, Table, fields
+from fedrl.organisations.tables import read as read_toml
+
+NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
+LEAST_DEADLINE = 10.0  # seconds: Flower alone takes about six for a trip
+TOP = {
+    "name": Key((str,), "federation"),
+    "rounds": Key((int,), least=1),
+    "seed": Key((int,), 0, 0, 2**32 - 1),
+    "gamma": Key((float,), 0.99, 1e-9, 1.0),
+    "max_episode_steps": Key((int,), 0, 0),
+    "episodes": Key((int,), 10, 1),
+    "eval_every": Key((int,), 1, 1),
+    "rescale": Key((bool,), False),
+    "deterministic": Key((bool,), False),
+    "sites": Key((dict,)),
+    "rules": Key((dict,), {}),
+    "privacy": Key((dict,), None),
+    "spaces": Key((dict,), None),
+    "recipe": Key((dict,), None),
+    "method": Key((dict,), None),
+    "learner": Key((dict,), None),
+    "policy": Key((dict,), None),
+    "selection": Key((dict,), None),
+    "combine": Key((dict,), None),
+    "tasks": Key((dict,), None),
+    "model": Key((dict,), None),
+    "versions": Key((dict,), {}),
+}
+RULES = {
+    "deadline": Key((float,), 300.0, LEAST_DEADLINE),
+    "quorum": Key((int, float), 1, 0),
+    "patience": Key((float,), 3600.0, 0),
+    "largest_norm": Key((float,), 100.0, 0),
+    "largest_number": Key((float,), 1e9, 0),
+    "late": Key((str,), "drop"),
+}
+SITE = {"clients": Key((int,), 1, 1, 10_000), "weight": Key((float,), 1.0, 1e-9, 1e9)}
+PRIVACY = {"clip": Key((float,), least=1e-12), "noise": Key((float,), 0.0, 0)}
+
+
+class Rules(NamedTuple):
+    """When an answer counts, and when the run goes on without one."""
+
+    deadline: float  # seconds that a site has for one trip
+    quorum: int | float  # clients that must answer: a count, or as a float a share of those asked
+    patience: float  # seconds to wait for a quorum before the run stops
+    largest_norm: float  # of the part of an upload that moves parameters
+    largest_number: float  # that an answer may contain
+    late: str  # "drop", or how late answers are weighted
+
+
+class Privacy(NamedTuple):
+    clip: float
+    noise: float  # as a multiple of `clip`
+
+
+class Member(NamedTuple):
+    """A site, as all others see it."""
+
+    clients: range  # their numbers in the federation
+    weight: float  # q of each
+
+
+class Agreement(NamedTuple):
+    name: str
+    rounds: int
+    seed: int
+    gamma: float
+    max_episode_steps: int
+    episodes: int  # per client in every evaluation
+    eval_every: int
+    rescale: bool
+    deterministic: bool  # evaluate the most likely actions
+    sites: dict[str, Member]  # in the order of the file, which numbers the clients
+    rules: Rules
+    privacy: Privacy | None
+    spaces: Table | None  # "observations" and "actions", as `environments.spaces` describes them
+    tables: dict[str, Table | None]  # those that `parts` builds
+    versions: Table
+    text: str  # the file itself
+
+    @property
+    def digest(self) -> str:
+        """Two files with the same digest are the same file."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def num_clients(self) -> int:
+        """How many clients there are."""
+        return sum(len(site.clients) for site in self.sites.values())
+
+    def clients_of(self, site: str) -> range:
+        return self.sites[site].clients
+
+    def site_of(self, client: int) -> str:
+        return next(name for name, site in self.sites.items() if client in site.clients)
+
+
+def read(path: Path) -> Agreement:
+    return parse(_text(path), str(path))
+
+
+def parse(text: str, where: str = "federation.toml") -> Agreement:
+    """The agreement in `text`; `where` names it in messages."""
+    import tomllib
+
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FileError(f"{where} is not TOML: {error}; correct that line") from None
+    top = fields(table, TOP, where)
+    if top["method"] is None and top["recipe"] is None:
+        raise FileError(f'{where} has no [method]; add one, such as name = "fedavg", or a [recipe] that everybody has')
+    plain = {name: top[name] for name in Agreement._fields[:5] + Agreement._fields[5:9]}
+    built = ("recipe", "method", "learner", "policy", "selection", "combine", "tasks", "model")
+    privacy = None if top["privacy"] is None else Privacy(**fields(top["privacy"], PRIVACY, f"{where} [privacy]"))
+    return Agreement(
+        **plain,
+        sites=_sites(top["sites"], where),
+        rules=_rules(top["rules"], where),
+        privacy=privacy,
+        spaces=_spaces(top["spaces"], where),
+        tables={name: top[name] for name in built},
+        versions=top["versions"],
+        text=text,
+    )
+
+
+def difference(here: Agreement, there: str) -> str:
+    """In words, where the server's federation.toml differs from the one here: for the sentence at the site."""
+    own, other = here.text.splitlines(), there.splitlines()
+    for number, (mine, theirs) in enumerate(zip(own, other, strict=False), start=1):
+        if mine != theirs:
+            return f"line {number} is {mine.strip()!r:.80} here and {theirs.strip()!r:.80} there"
+    return f"{len(own)} lines here, {len(other)} there"
+
+
+def _text(path: Path) -> str:
+    read_toml(path)  # its errors name the file
+    return path.read_text("utf-8")
+
+
+def _sites(table: Table, where: str) -> dict[str, Member]:
+    import re
+
+    sites: dict[str, Member] = {}
+    first = 0
+    for name, value in table.items():
+        if not re.fullmatch(NAME, name) or name in ("server", "ca"):
+            raise FileError(f"{where} [sites]: {name!r} is no name of a site; use letters, digits, - and _")
+        given = fields({"clients": value} if not isinstance(value, dict) else value, SITE, f"{where} [sites] {name}")
+        sites[name] = Member(range(first, first + given["clients"]), float(given["weight"]))
+        first += given["clients"]
+    if not sites:
+        raise FileError(f"{where} [sites] is empty; name every site and its number of clients, such as ward7 = 1")
+    return sites
+
+
+def _rules(table: Table, where: str) -> Rules:
+    rules = Rules(**fields(table, RULES, f"{where} [rules]"))
+    quorum = rules.quorum
+    if not (0 < quorum <= 1 if isinstance(quorum, float) else quorum >= 1):
+        raise FileError(
+            f"{where} [rules]: quorum must be a number of clients (3) or a share of those asked (0.5), got {quorum}"
+        )
+    return rules
+
+
+def _spaces(table: Table | None, where: str) -> Table | None:
+    if table is None:
+        return None
+    known = {"observations": Key((dict,)), "actions": Key((dict,))}
+    return {name: _bounds(space) for name, space in fields(table, known, f"{where} [spaces]").items()}
+
+
+def _bounds(space: Any) -> Any:
+    """The description with None where TOML has "none" or an infinity."""
+    if isinstance(space, dict):
+        return {key: _bounds(value) for key, value in space.items()}
+    if isinstance(space, list):
+        return [_bounds(value) for value in space]
+    missing = space == "none" or (isinstance(space, float) and math.isinf(space))
+    return None if missing else space

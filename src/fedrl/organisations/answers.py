@@ -1,0 +1,162 @@
+"""What comes back from a site may be anything: it becomes results that fit, or faults, and is never read otherwise.
+
+An answer names the run and the token of its question. Its arrays are exactly those that were asked for, with the expected
+dtypes, shapes and lengths, and no number in them is beyond the limit. Finite numbers, norms, possible returns and counts of
+steps are checked afterwards, as in every engine (`core/admission.py`).
+"""
+
+import json
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flwr.app import RecordDict
+
+from fedrl.core.client import WorkResult
+from fedrl.engines import leaves
+from fedrl.engines.client_results import ClientResults
+from fedrl.engines.leaves import Unexpected
+from fedrl.environments.errors import EnvironmentFailed
+from fedrl.faults import ClientFault, FaultCode
+from fedrl.trees import zeros_of
+
+LONGEST = 2000  # characters of a sentence that a site sends
+CODES = {"raised": FaultCode.RAISED, "memory": FaultCode.MEMORY}
+
+
+class Refused(Unexpected):
+    """The site says that it takes no part."""
+
+
+class Asked(NamedTuple):
+    """One exchange's work that was asked of a site."""
+
+    exchange: str
+    address: tuple[str | int, ...]
+    slots: list[int]
+    clients: list[int]
+    counted: list[int]  # versions of the clients' memories
+    version: int  # of their memories afterwards
+    expected: WorkResult  # the shapes of one client's result, its memory a version
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            name: list(x) if isinstance(x, tuple) else x for name, x in self._asdict().items() if name != "expected"
+        }
+
+
+class Question(NamedTuple):
+    """One message to a site."""
+
+    site: str
+    run: str
+    token: str
+    items: tuple[Asked, ...] = ()  # none: a question who it is
+
+
+def of_work(content: RecordDict, question: Question, largest: float) -> list[ClientResults]:
+    """By item, the result or fault of each slot. `largest` is the largest number that may come."""
+    try:
+        check_belongs(content, question)
+    except Refused as error:
+        return everyone_failed(question, FaultCode.REFUSED, str(error))
+    except (Unexpected, KeyError, TypeError, ValueError) as error:
+        return everyone_failed(question, FaultCode.ANSWER, _reason(error))
+    try:
+        failures = _failures(content, question)
+        _check_records(content, question, failures)
+    except (Unexpected, KeyError, TypeError, ValueError) as error:
+        return everyone_failed(question, FaultCode.ANSWER, _reason(error))
+    results: list[ClientResults] = []
+    for place, item in enumerate(question.items):
+        results.append({})
+        for slot, client in zip(item.slots, item.clients, strict=True):
+            if (place, client) in failures:
+                results[place][slot] = failures[place, client]
+            else:
+                results[place][slot] = _result(content, f"{place}/{client}", item, client, largest)
+    return results
+
+
+def check_belongs(content: RecordDict, question: Question) -> dict[str, Any]:
+    """The words of an answer, if it is one to this question."""
+    words = content.config_records["answer"]
+    for name in ("run", "token"):
+        if words.get(name) != getattr(question, name):
+            raise Unexpected(f"site {question.site}: it answers another {name} (a replay, or a node of another run)")
+    if "refused" in words:
+        raise Refused(clipped(words["refused"]))
+    return dict(words)
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, Unexpected) else f"its answer cannot be read ({type(error).__name__})"
+
+
+def everyone_failed(question: Question, code: FaultCode, reason: str) -> list[ClientResults]:
+    text = reason if reason.startswith(f"site {question.site}") else f"site {question.site}: {reason}"
+    fault = ClientFault(code, EnvironmentFailed(text))
+    return [dict.fromkeys(item.slots, fault) for item in question.items]
+
+
+def clipped(text: Any) -> str:
+    """A site's sentence as a log may hold it: one line, of printable characters."""
+    line = " ".join(str(text)[:LONGEST].split())
+    return "".join(c for c in line if c.isprintable())
+
+
+def _failures(content: RecordDict, question: Question) -> dict[tuple[int, int], ClientFault]:
+    """What the site itself says could not be done."""
+    listed = json.loads(str(content.config_records["failures"]["list"]))
+    asked = {(place, client) for place, item in enumerate(question.items) for client in item.clients}
+    failures = {}
+    for place, client, kind, text in listed:
+        if (place, client) not in asked:
+            raise Unexpected(f"site {question.site}: it speaks of client {clipped(client)}, which was not asked")
+        code = CODES.get(kind, FaultCode.RAISED)
+        failures[place, client] = ClientFault(code, EnvironmentFailed(f"site {question.site}: {clipped(text)}"))
+    return failures
+
+
+def _check_records(content: RecordDict, question: Question, failures: dict[tuple[int, int], ClientFault]) -> None:
+    wanted = {
+        f"{place}/{client}"
+        for place, item in enumerate(question.items)
+        for client in item.clients
+        if (place, client) not in failures
+    }
+    came = set(content.array_records)
+    if extra := sorted(came - wanted):
+        raise Unexpected(
+            f"site {question.site}: {len(extra)} records came that were not asked for ({clipped(extra[0])})"
+        )
+    if missing := sorted(wanted - came):
+        raise Unexpected(f"site {question.site}: the answer of {missing[0]} is missing")
+
+
+def _result(content: RecordDict, record: str, item: Asked, client: int, largest: float) -> WorkResult | ClientFault:
+    like = item.expected._replace(memory=())
+    try:
+        arrays = content.array_records[record]
+        if len(arrays) != len(jax.tree.leaves(like)):
+            raise Unexpected(f"{len(arrays)} arrays came, expected {len(jax.tree.leaves(like))}")
+        sent = {str(path): bytes(array.data) for path, array in arrays.items()}
+        done: WorkResult = leaves.tree(sent, "done", zeros_of(like))
+    except (Unexpected, TypeError, ValueError) as error:
+        return ClientFault(FaultCode.SHAPE, EnvironmentFailed(f"client {client}: {error}"))
+    if (size := _size(done)) > largest:
+        text = f"client {client}: a number of size {size:.3g}, the limit is {largest:g}"
+        return ClientFault(FaultCode.NUMBER, EnvironmentFailed(text))
+    version = np.int32(item.version) if jax.tree.leaves(item.expected.memory) else ()
+    return done._replace(memory=version)
+
+
+def _size(done: WorkResult) -> float:
+    """The largest number in a result. NaN counts as none: `core/admission.py` has a word of its own for it."""
+    sizes = [
+        float(np.max(np.abs(np.asarray(x, np.float64)), initial=0.0, where=~np.isnan(np.asarray(x, np.float64))))
+        for x in jax.tree.leaves((done.upload, done.metrics))
+        if jnp.issubdtype(x.dtype, jnp.floating)
+    ]
+    return max((size for size in sizes if size != np.inf), default=0.0)

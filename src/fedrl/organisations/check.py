@@ -1,0 +1,75 @@
+"""`fedrl federation check DIR/…`: everything that can be found wrong before anybody waits for it, one line each."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from fedrl.errors import FedRLError
+from fedrl.organisations import check_server, check_site
+from fedrl.organisations.check_items import FAIL, OK, SKIPPED, WARN, Item
+from fedrl.organisations.layout import ServerFiles, SiteFiles
+
+MARKS = {OK: ("ok  ", "green"), WARN: ("warn", "yellow"), FAIL: ("FAIL", "bold red"), SKIPPED: ("–   ", "dim")}
+
+
+class CheckError(FedRLError, ValueError):
+    """There is nothing to check; the message says why."""
+
+
+def check(folder: Path, as_json: bool = False) -> int:
+    """Print one line for each item; returns 1 if anything failed, else 0."""
+    lines = items(folder)
+    if as_json:
+        found = list(lines)
+        passed = not any(item.result == FAIL for item in found)
+        print(json.dumps({"ok": passed, "items": [item._asdict() for item in found]}, indent=2, ensure_ascii=False))
+        return 0 if passed else 1
+    console = Console(highlight=False, markup=False, emoji=False)
+    results = Counter[str]()
+    for item in lines:  # as soon as it is known: some take seconds
+        results[item.result] += 1
+        _show(console, item)
+    console.print()
+    console.print(_verdict(results))
+    return 1 if results[FAIL] else 0
+
+
+def items(folder: Path) -> Iterator[Item]:
+    """The items of the server's or a site's folder, whichever it is."""
+    if ServerFiles(folder).settings.exists() or folder.name == "server":
+        return check_server.items(ServerFiles(_existing(folder)))
+    if SiteFiles(folder).settings.exists() or SiteFiles(folder).key.exists():
+        return check_site.items(SiteFiles(folder))
+    inside = sorted(path.parent.name for name in ("server.toml", "site.toml") for path in folder.glob(f"*/{name}"))
+    hint = f"pass one of its folders: {', '.join(inside)}" if inside else "`fedrl federation init` makes such folders"
+    raise CheckError(
+        f"{_existing(folder)} is the folder of neither a server nor a site: no server.toml, no site.toml; {hint}"
+    )
+
+
+def _existing(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise CheckError(f"there is no folder {folder}; pass that of the server or of a site")
+    return folder
+
+
+def _show(console: Console, item: Item) -> None:
+    """Never folded, so that paths and commands can be copied."""
+    mark, colour = MARKS[item.result]
+    dim = "dim" if item.result == SKIPPED else ""
+    console.print(Text.assemble((mark, colour), f"  {item.item}: ", (item.found, dim)), soft_wrap=True)
+    for number, line in enumerate(item.do.splitlines()):
+        console.print(Text(f"      {'->' if number == 0 else '  '} {line}"), soft_wrap=True)
+
+
+def _verdict(results: Counter[str]) -> Text:
+    if results[FAIL]:
+        also = f", {results[WARN]} warned" if results[WARN] else ""
+        return Text(f"{results[FAIL]} of {results.total()} failed{also}", style="bold red")
+    if results[WARN]:
+        return Text(f"nothing failed; {results[WARN]} of {results.total()} warned", style="yellow")
+    return Text(f"all {results.total()} are ok", style="green")

@@ -1,0 +1,166 @@
+"""A site's method, refusals and environment, tried out: `check_environment` starts this in a process of its own.
+
+    python -P -m fedrl.organisations.first_steps SITE_DIR OUT
+
+writes every item to OUT as soon as it is known, one JSON object per line, so that it is known where a process hangs or dies.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from fedrl.environments import spaces
+from fedrl.environments.spaces import Description
+from fedrl.errors import FedRLError
+from fedrl.federations.gymnasium_envs import describe_spaces, naming_client
+from fedrl.organisations import agreement as agreements
+from fedrl.organisations import check_spaces, environments, parts, site_work
+from fedrl.organisations import site as sites
+from fedrl.organisations.agreement import Agreement
+from fedrl.organisations.check_environment import IMPORT, METHOD, REFUSALS, RESET, SPACES, STEPS
+from fedrl.organisations.check_items import Item, fail, ok, skipped, warn
+from fedrl.organisations.layout import SiteFiles
+from fedrl.organisations.site import Site
+from fedrl.organisations.status import in_words
+from fedrl.organisations.step_times import first_reset, most_steps, short, time_steps
+from fedrl.types import Algorithm
+
+MEND = "correct the environment; a traceback comes from stepping it alone in Python"
+
+
+class Opened(NamedTuple):
+    """The environment of the site's first client."""
+
+    env: Any
+    described: list[Description]  # its observations and actions, by itself
+
+
+def main(home: Path, out: Path) -> None:
+    site, agreement = sites.read(home), agreements.read(SiteFiles(home).agreement)
+    with out.open("a", encoding="utf-8") as file:
+        for item in look(site, agreement):
+            file.write(json.dumps(item._asdict()) + "\n")
+            file.flush()
+
+
+def look(site: Site, agreement: Agreement) -> Iterator[Item]:
+    """One item for each of `check_environment.NAMES`, in this order."""
+    algorithm = None
+    if agreement.spaces is None and not agreement.tables["recipe"]:
+        yield skipped(METHOD, "federation.toml has no [spaces]")
+    else:
+        try:
+            algorithm = _built(agreement)
+            yield ok(METHOD, f"{_name(agreement)} can be built")
+        except FedRLError as error:
+            yield fail(METHOD, str(error), "install what is missing, or tell the operator")
+    yield _refusals(site, agreement, algorithm)
+    yield from _environment(site, agreement, algorithm)
+
+
+def _built(agreement: Agreement) -> Algorithm:
+    """The algorithm without environments; errors are sentences."""
+    known = parts.of(agreement)
+    algorithm = known.method(known.federation)
+    parts.check(algorithm)
+    return algorithm
+
+
+def _name(agreement: Agreement) -> str:
+    return str((agreement.tables["method"] or agreement.tables["recipe"] or {}).get("name", "the method"))
+
+
+def _refusals(site: Site, agreement: Agreement, algorithm: Algorithm | None) -> Item:
+    if not any((site.refuse.algorithms, site.refuse.largest_local_steps, site.refuse.smallest_noise)):
+        return ok(REFUSALS, "site.toml refuses nothing")
+    if algorithm is None:
+        return skipped(REFUSALS, "the method cannot be built")
+    try:
+        site_work.refuse(site, agreement, algorithm)
+    except FedRLError as error:
+        return fail(REFUSALS, str(error), "")
+    return ok(REFUSALS, "nothing that site.toml refuses was agreed")
+
+
+def _environment(site: Site, agreement: Agreement, algorithm: Algorithm | None) -> Iterator[Item]:
+    names = (IMPORT, SPACES, RESET, STEPS)
+    if not site.environment:
+        why = "language agents have tasks" if agreement.tables["model"] else "site.toml names no environment"
+        yield from (skipped(name, why) for name in names)
+        return
+    try:
+        make = environments.maker(site)
+        yield ok(IMPORT, site.environment)
+    except FedRLError as error:
+        yield fail(IMPORT, str(error), "")
+        yield from (skipped(name, "the environment cannot be imported") for name in names[1:])
+        return
+    try:
+        with naming_client(0, "make_env"):
+            opened = _open(make(0), agreement)
+    except FedRLError as error:
+        yield fail(SPACES, str(error), MEND)
+        yield from (skipped(name, "there is no environment with spaces") for name in names[2:])
+        return
+    equal = _spaces(opened, agreement)
+    yield equal
+    yield from _acts(site, agreement, algorithm, opened)
+
+
+def _open(env: Any, agreement: Agreement) -> Opened:
+    agents = getattr(env, "possible_agents", None)
+    seen, done = env.observation_space, env.action_space
+    if agents is not None:
+        seen, done = seen(agents[0]), done(agents[0])
+    return Opened(env, describe_spaces(seen, done, 0, agreement.rescale))
+
+
+def _spaces(opened: Opened, agreement: Agreement) -> Item:
+    if agreement.spaces is None:
+        if agreement.tables["recipe"]:
+            return ok(SPACES, "the recipe's own")
+        text = check_spaces.to_toml(*opened.described)
+        return fail(SPACES, "federation.toml has no [spaces]", f"if all agree on these, the operator pastes\n{text}")
+    agreed = parts.descriptions(agreement)
+    pairs = zip(opened.described, agreed, ("observations", "actions"), strict=True)
+    phrases = [
+        phrase
+        for own, other, name in pairs
+        for phrase in check_spaces.differences(spaces.common(own), spaces.common(other), name)
+    ]
+    if phrases:
+        do = (
+            "change the environment (gymnasium.wrappers can), or agree on other spaces; rescale = true evens out bounds"
+        )
+        return fail(SPACES, "; ".join(phrases), do)
+    return ok(SPACES, "those of federation.toml")
+
+
+def _acts(site: Site, agreement: Agreement, algorithm: Algorithm | None, opened: Opened) -> Iterator[Item]:
+    try:
+        trial = first_reset(site, agreement, opened.env)
+    except FedRLError as error:
+        yield fail(RESET, str(error), MEND)
+        yield skipped(STEPS, "the first reset failed")
+        return
+    yield ok(RESET, f"a finite observation after {short(trial.seconds)}")
+    try:
+        count, each = time_steps(trial, spaces.policy_actions(opened.described[1]))
+    except FedRLError as error:
+        yield fail(STEPS, str(error), MEND)
+        return
+    text = f"{count} steps with finite observations and rewards, {short(each)} each"
+    cost = 0.0 if algorithm is None else most_steps(algorithm, agreement) * each * len(agreement.clients_of(site.name))
+    if cost:
+        text += f"; a round asks this site for at most {in_words(cost)} of simulation"
+    if cost > agreement.rules.deadline:
+        do = "agree on fewer steps or a longer deadline, or make the environment faster"
+        yield warn(STEPS, f"{text}, and the deadline is {agreement.rules.deadline:g} s", do)
+    else:
+        yield ok(STEPS, text)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

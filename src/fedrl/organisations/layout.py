@@ -1,0 +1,132 @@
+"""The files of a federation between organisations: what `fedrl federation init` writes, and what running leaves behind.
+
+DIR/ca/         the certificate authority; its key is needed again only for new certificates, so keep it apart
+DIR/server/     for the machine of the server
+DIR/SITE/       one folder for each site, to hand over
+"""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+AGREEMENT = "federation.toml"  # agreed by all: the same bytes at the server and at every site
+SITE = "site.toml"  # a site's own
+SERVER = "server.toml"  # the operator's own
+CA_CERTIFICATE = "ca.crt"
+HOME_OF_SERVER, HOME_OF_SITE = (
+    "FEDRL_FEDERATION_SERVER",
+    "FEDRL_FEDERATION_SITE",
+)  # environment variables for Flower's apps
+
+
+class ServerFiles(NamedTuple):
+    """The folder of the server."""
+
+    home: Path
+
+    @property
+    def agreement(self) -> Path:
+        return self.home / AGREEMENT
+
+    @property
+    def settings(self) -> Path:
+        return self.home / SERVER
+
+    @property
+    def ca(self) -> Path:
+        return self.home / CA_CERTIFICATE
+
+    @property
+    def certificate(self) -> Path:
+        return self.home / "server.crt"
+
+    @property
+    def key(self) -> Path:
+        return self.home / "server.key"
+
+    @property
+    def site_keys(self) -> Path:
+        """One public key per site, SITE.pub as OpenSSH writes it."""
+        return self.home / "sites"
+
+    @property
+    def run(self) -> Path:
+        """Log, checkpoints, policy and figures, as every run leaves them."""
+        return self.home / "run"
+
+    @property
+    def status(self) -> Path:
+        """Written while it runs, for `fedrl federation status`."""
+        return self.home / "status.json"
+
+    @property
+    def state(self) -> Path:
+        """What Flower and the proxy need: database, configuration, secrets."""
+        return self.home / "state"
+
+    @property
+    def logs(self) -> Path:
+        return self.home / "logs"
+
+
+class SiteFiles(NamedTuple):
+    """The folder of a site."""
+
+    home: Path
+
+    @property
+    def agreement(self) -> Path:
+        return self.home / AGREEMENT
+
+    @property
+    def settings(self) -> Path:
+        return self.home / SITE
+
+    @property
+    def ca(self) -> Path:
+        return self.home / CA_CERTIFICATE
+
+    @property
+    def key(self) -> Path:
+        """The private key that proves to the server which site this is, as OpenSSH writes it."""
+        return self.home / "site.key"
+
+    @property
+    def public_key(self) -> Path:
+        return self.home / "site.pub"
+
+    @property
+    def secret(self) -> Path:
+        """From which all randomness of this site is made."""
+        return self.home / "secret"
+
+    @property
+    def memory(self) -> Path:
+        """What its clients keep between rounds."""
+        return self.home / "memory"
+
+    @property
+    def socket(self) -> Path:
+        """Where the worker listens for Flower's processes, one of which is started for every message."""
+        return self.home / "state" / "worker.sock"
+
+    @property
+    def state(self) -> Path:
+        return self.home / "state"
+
+    @property
+    def logs(self) -> Path:
+        return self.home / "logs"
+
+    @property
+    def policy(self) -> Path:
+        """The common policy, as of the last evaluation."""
+        return self.home / "policy.safetensors"
+
+
+def server_home() -> ServerFiles:
+    return ServerFiles(Path(os.environ[HOME_OF_SERVER]))
+
+
+def site_home() -> SiteFiles:
+    return SiteFiles(Path(os.environ[HOME_OF_SITE]))

@@ -1,0 +1,182 @@
+"""The sites at the other end of Flower's grid: who is there, what they were asked, what they answered.
+
+A site that has just connected is asked who it is: its versions and its federation.toml must be the server's. Its node is
+known by its key (`roster.py`). If it connects anew, the work it was doing is lost, and is asked for again.
+"""
+
+import json
+import secrets
+import time
+from typing import Any, NamedTuple
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
+from flwr.serverapp import Grid
+
+from fedrl.engines.leaves import Unexpected
+from fedrl.environments.errors import EnvironmentFailed
+from fedrl.faults import ClientFault, FaultCode
+from fedrl.flower.faults import UNUSABLE
+from fedrl.organisations import answers, roster
+from fedrl.organisations.agreement import Agreement
+from fedrl.organisations.answers import Asked, Question
+from fedrl.organisations.roster import Seen
+from fedrl.organisations.status_file import StatusFile
+
+LOOK_AROUND = 1.0  # seconds between looks who is there
+MOST_STALE = 20  # deadlines for which a late answer may still come, where it is taken
+FORMAT = "fedrl.wire"  # of an array's bytes, as Flower records it
+
+
+class Part(NamedTuple):
+    """One exchange's work of one site."""
+
+    place: int  # of the exchange in the trip
+    item: Asked
+    arrays: dict[str, tuple[Any, bytes]]  # by path: the array, and its bytes
+
+
+class Pending(NamedTuple):
+    """A question without an answer yet."""
+
+    question: Question
+    seen: Seen
+
+
+class Sites:
+    """The sites of a federation, as the server sees them between trips."""
+
+    def __init__(self, grid: Grid, agreement: Agreement, keys: dict[bytes, str], run: str, status: StatusFile):
+        self.grid, self.agreement, self.keys, self.run, self.status = grid, agreement, keys, run, status
+        self.about: dict[str, str] = {}  # versions and settings here; sites must have the same
+        self.here: dict[str, Seen] = {}
+        self.known: dict[str, Seen] = {}  # introduced, with this connection
+        self.refusals: dict[str, tuple[Seen, str]] = {}
+        self.pending: dict[str, Pending] = {}
+        self.looked = 0.0
+        self.takes_late = agreement.rules.late != "drop"
+
+    def look_around(self) -> None:
+        """Who is online. The work of a node that has connected anew is lost."""
+        if time.monotonic() - self.looked < LOOK_AROUND:
+            return
+        self.looked, self.here = time.monotonic(), roster.online(self.grid.get_nodes(), self.keys)
+        for site in self.agreement.sites:
+            if site not in self.here:
+                self.status.offline(site, "its node is not connected")
+            elif site in self.known:
+                self.status.online(site)
+        self.known = {site: seen for site, seen in self.known.items() if self.here.get(site) == seen}
+        self.refusals = {site: it for site, it in self.refusals.items() if self.here.get(site) == it[0]}
+        self.pending = {
+            name: it for name, it in self.pending.items() if self.here.get(it.question.site, it.seen) == it.seen
+        }
+        self.status.save()
+
+    def forget(self, site: str) -> None:
+        """Ask who it is before it is asked to work again; a question that it has not answered is dropped."""
+        self.known.pop(site, None)
+        if not self.takes_late:
+            self.pending = {name: it for name, it in self.pending.items() if it.question.site != site}
+
+    def busy(self) -> set[str]:
+        """Sites with a question that they have not answered."""
+        return {it.question.site for it in self.pending.values()}
+
+    def introduce(self) -> None:
+        """Ask sites that have just connected, or were lost, who they are."""
+        busy = self.busy()
+        for site, seen in self.here.items():
+            if site not in busy and site not in self.known and site not in self.refusals:
+                question = Question(site, self.run, secrets.token_hex(8))
+                words: dict[str, Any] = {"run": self.run, "token": question.token, "agreement": self.agreement.text}
+                self.push(question, seen, MessageType.QUERY, RecordDict({"asked": ConfigRecord(words)}))
+
+    def ask(self, site: str, parts: list[Part]) -> str:
+        """Ask for work; returns the token of the question."""
+        question = Question(site, self.run, secrets.token_hex(8), tuple(part.item for part in parts))
+        records: dict[str, Any] = {}
+        for number, part in enumerate(parts):
+            records[str(number)] = ArrayRecord(
+                {path: Array(str(x.dtype), tuple(x.shape), FORMAT, data) for path, (x, data) in part.arrays.items()}
+            )
+        records["asked"] = ConfigRecord(
+            {
+                "run": self.run,
+                "token": question.token,
+                "digest": self.agreement.digest,
+                "items": json.dumps([item.plain() for item in question.items]),
+            }
+        )
+        self.push(question, self.here[site], MessageType.TRAIN, RecordDict(records))
+        return question.token
+
+    def push(self, question: Question, seen: Seen, kind: str, content: RecordDict) -> None:
+        """A message lives as long as its answer is waited for."""
+        deadline = self.agreement.rules.deadline
+        lives = deadline * (MOST_STALE if self.takes_late and question.items else 1)
+        message = Message(content, seen.node, kind, ttl=lives)
+        name = next(iter(self.grid.push_messages([message])), None)
+        if name is not None:  # else Flower has just noticed that the node is gone
+            self.pending[name] = Pending(question, seen)
+
+    def pull(self) -> list[tuple[Question, RecordDict | ClientFault | None]]:
+        """Answers to questions about work, None for one that was lost; introductions are dealt with here."""
+        came: list[tuple[Question, RecordDict | ClientFault | None]] = []
+        for message in self.grid.pull_messages(list(self.pending)):
+            name = message.metadata.reply_to_message_id
+            if name not in self.pending:  # doubled
+                continue
+            question, seen = self.pending.pop(name)
+            if message.has_error():
+                fault = self._error(question, seen, message.error)
+                if question.items:
+                    came.append((question, fault))
+            elif message.metadata.src_node_id != seen.node:
+                continue
+            elif question.items:
+                came.append((question, message.content))
+            else:
+                self._introduced(question, seen, message.content)
+        return came
+
+    def _introduced(self, question: Question, seen: Seen, content: RecordDict) -> None:
+        site = question.site
+        try:
+            words = answers.check_belongs(content, question)
+            refusal = self._mismatch(site, words)
+        except answers.Refused as error:
+            refusal = str(error)
+        except (Unexpected, KeyError, TypeError, ValueError) as error:
+            refusal = f"site {site}: its introduction cannot be read ({error})"
+        if refusal:
+            self.refusals[site] = (seen, refusal)
+            self.status.refused(site, refusal)
+        else:
+            self.known[site] = seen
+            self.status.online(site)
+
+    def _mismatch(self, site: str, words: dict[str, Any]) -> str | None:
+        """In words, why a site that says this of itself cannot take part."""
+        if words.get("site") != site:
+            return f"site {site}: it says that it is {answers.clipped(words.get('site'))}; its key is that of {site}"
+        agreed = len(self.agreement.clients_of(site))
+        if words.get("clients") != agreed:
+            return f"site {site}: it says that it has {answers.clipped(words.get('clients'))} clients, {agreed} were agreed"
+        there = json.loads(str(words["about"]))
+        differing = [
+            f"{name} {answers.clipped(there.get(name))} and not {own}"
+            for name, own in self.about.items()
+            if there.get(name) != own
+        ]
+        return f"site {site} has {', '.join(differing)}; install the same versions everywhere" if differing else None
+
+    def _error(self, question: Question, seen: Seen, error: Any) -> ClientFault | None:
+        """Flower's own word about a question; None if it is to be asked again."""
+        if error.code in UNUSABLE:
+            reason = f"site {question.site}: its node {UNUSABLE[error.code]}; its own log says more"
+            if not question.items:
+                self.refusals[question.site] = (seen, reason)
+                self.status.refused(question.site, reason)
+            return ClientFault(FaultCode.RAISED, EnvironmentFailed(reason))
+        self.known.pop(question.site, None)
+        return None

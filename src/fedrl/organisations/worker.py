@@ -1,0 +1,163 @@
+"""The worker of a site: does its clients' work for as long as `fedrl federation join` runs.
+
+    python -m fedrl.organisations.worker DIR
+
+It listens on a socket in the site's folder that only this user may open. One request is answered after the other.
+"""
+
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from fedrl.engines import cache, leaves
+from fedrl.engines.versions import about
+from fedrl.errors import FedRLError
+from fedrl.organisations import agreement as agreements
+from fedrl.organisations import common_policy, frames
+from fedrl.organisations import site as sites
+from fedrl.organisations.agreement import Agreement
+from fedrl.organisations.frames import Broken, Frame
+from fedrl.organisations.layout import SiteFiles
+from fedrl.organisations.site import Site
+from fedrl.organisations.site_work import Failure, Item, SiteWork, digest
+from fedrl.organisations.tables import FileError
+from fedrl.rollouts import host
+
+LOG = logging.getLogger(__name__)
+FORMAT = "fedrl.wire"  # of an array's bytes, as Flower records it
+REMEMBERED = 64 << 20  # bytes of the last answer, which is given again if it is asked for again
+
+
+class Worker:
+    """Answers requests: who is here ("query"), and the work of some clients ("work")."""
+
+    def __init__(self, site: Site, agreement: Agreement):
+        self.site, self.agreement = site, agreement
+        self.work = SiteWork(site, agreement)
+        self.last: tuple[str, Frame] | None = None  # the last request, by its digest, and its answer
+        self.evaluated: tuple[str, Item, leaves.Leaves] | None = (
+            None  # the last evaluation, of which the policy is kept
+        )
+
+    def answer(self, request: Frame) -> Frame:
+        words = request.header["words"]["asked"]
+        try:
+            if request.header["call"] == "query":
+                return self._introduce(words)
+            return self._do(words, request)
+        except FedRLError as error:
+            LOG.warning("%s", error)
+            return _words(words, refused=str(error))
+        except Exception as error:
+            LOG.exception("a request could not be answered")
+            return _words(words, refused=f"the worker raised {type(error).__name__}; the log at this site says more")
+
+    def afterwards(self) -> None:
+        """What need not be done before the answer is sent."""
+        if self.evaluated is not None:
+            common_policy.save(self.work, *self.evaluated)
+            self.evaluated = None
+
+    def _introduce(self, words: dict[str, Any]) -> Frame:
+        """Which site this is. What differs from the server is a sentence, here and there."""
+        if words["agreement"] != self.agreement.text:
+            where = agreements.difference(self.agreement, str(words["agreement"]))
+            text = f"site {self.site.name}: federation.toml is not the server's: {where}; get the same file again"
+            LOG.error("%s", text)
+            return _words(words, refused=text)
+        return _words(words, site=self.site.name, clients=len(self.work.own), about=json.dumps(about()))
+
+    def _do(self, words: dict[str, Any], request: Frame) -> Frame:
+        if words["digest"] != self.agreement.digest:
+            raise FileError(
+                f"site {self.site.name}: this work belongs to another federation.toml; restart join"
+            )
+        sent, content = _items(words, request)
+        name = "".join(content)
+        if self.last is None or self.last[0] != name:
+            self.last = (name, self._done(str(words["run"]), sent, content))
+        answer = self.last[1]
+        if sum(map(len, answer.blobs)) > REMEMBERED:
+            self.last = None
+        return Frame(answer.header | {"words": answer.header["words"] | _words(words).header["words"]}, answer.blobs)
+
+    def _done(self, run: str, items: list[tuple[Item, leaves.Leaves]], content: list[str]) -> Frame:
+        """The work of every item: an array record for each client, and the faults of those without a result."""
+        arrays: dict[str, list[list[Any]]] = {}
+        blobs: list[bytes] = []
+        failures = []
+        for place, ((item, sent), hashed) in enumerate(zip(items, content, strict=True)):
+            for client, done in self.work.do(run, item, sent, bytes.fromhex(hashed)).items():
+                if isinstance(done, Failure):
+                    failures.append([place, client, done.kind, done.text])
+                    continue
+                name = f"{place}/{client}"
+                arrays[name] = []
+                for path, leaf in leaves.named("done", done).items():
+                    blobs.append(leaves.packed(leaf))
+                    arrays[name].append([path, str(leaf.dtype), list(leaf.shape), FORMAT])
+            if item.exchange == "measure":
+                self.evaluated = (run, item, sent)
+        return Frame({"arrays": arrays, "words": {"failures": {"list": json.dumps(failures)}}}, blobs)
+
+
+def _items(words: dict[str, Any], request: Frame) -> tuple[list[tuple[Item, leaves.Leaves]], list[str]]:
+    """The items of a request with the arrays that belong to each, and a digest of each."""
+    blobs = iter(request.blobs)
+    by_record = {name: [(array, next(blobs)) for array in arrays] for name, arrays in request.header["arrays"].items()}
+    items: list[tuple[Item, leaves.Leaves]] = []
+    digests = []
+    for place, plain in enumerate(json.loads(words["items"])):
+        pairs = by_record[str(place)]
+        items.append((Item.of(plain), {array[0]: data for array, data in pairs}))
+        digests.append(digest(plain, [array for array, _ in pairs], [data for _, data in pairs]).hex())
+    return items, digests
+
+
+def _words(asked: dict[str, Any], **more: Any) -> Frame:
+    """An answer without arrays; it names the question, so that it cannot be taken for the answer to another one."""
+    return Frame({"arrays": {}, "words": {"answer": {"run": asked["run"], "token": asked["token"], **more}}}, [])
+
+
+def serve(worker: Worker, path: Path) -> None:
+    with frames.listen(path) as server:
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                try:
+                    frames.send(connection, worker.answer(frames.receive(connection)))
+                except (Broken, BrokenPipeError, ConnectionResetError) as error:
+                    LOG.warning("the process that asked went away (%s); it will ask again", error)
+            worker.afterwards()
+
+
+def main(home: Path) -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    files = SiteFiles(home)
+    try:
+        site, agreement = sites.read(home), agreements.read(files.agreement)
+        sites.check_membership(site, agreement)
+        if site.threads:
+            os.environ["FEDRL_THREADS"] = str(site.threads)
+        cache.enable()
+        files.state.mkdir(exist_ok=True, mode=0o700)
+        worker = Worker(site, agreement)
+        worker.work.try_environments()
+    except FedRLError as error:
+        print(f"fedrl: {' '.join(str(error).split())}", file=sys.stderr)
+        return 2
+    if site.shared_test_seed is not None:
+        LOG.warning("shared_test_seed is set: everybody who knows it can repeat this site's episodes; for tests only")
+    LOG.info("ready: %s, clients %s", site.name, list(worker.work.own))
+    try:
+        serve(worker, files.socket)
+    finally:
+        host.close_all()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
