@@ -4,6 +4,7 @@ The submitted app has no code: it names two modules of fedrl, which is installed
 """
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,12 @@ class FlowerLink(NamedTuple):
     def _failed(self, words: tuple[str, ...], why: str) -> FlowerCommandError:
         what = " ".join(word for word in words[:2] if word.isalpha() and word != self.name)
         return FlowerCommandError(f"`flwr {what}` at {self.name} failed: {why}; is the SuperLink running there?")
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Of a program of Flower whose own files are in `home`. It finds the others on the PATH, and reports nothing."""
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    return {**os.environ, **OFFLINE, "PATH": beside, "FLWR_HOME": str(home), "PYTHONUNBUFFERED": "1"}
 
 
 def program(name: str) -> str:

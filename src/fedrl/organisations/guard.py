@@ -1,6 +1,6 @@
 """Two tiny programs by which nothing outlives `serve` and `join`, not even if they are killed.
 
-    guard.py run PARENT COMMAND…   become COMMAND, in a session of its own, which the system kills when PARENT ends
+    guard.py run PARENT COMMAND…   become COMMAND, which the system kills when PARENT ends
     guard.py watch                 take process groups on stdin, "+17" and "-17"; at its end kill those that are left
 
 The first covers children, the second their children too: Flower's node starts a process for every message, nginx has workers.
@@ -22,8 +22,6 @@ def run(parent: int, command: list[str]) -> NoReturn:
         ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, ctypes.c_ulong(signal.SIGKILL))
     if os.getppid() != parent:  # it ended before the call above
         sys.exit(1)
-    if os.getpgrp() != os.getpid():  # Ctrl-C in a terminal reaches the group that the parent is in
-        os.setsid()
     os.execvp(command[0], command)
 
 

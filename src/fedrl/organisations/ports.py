@@ -20,6 +20,14 @@ def trouble(host: str, port: int) -> OSError | None:
     return None
 
 
+def free_port() -> int:
+    """A port of loopback that nobody has now."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        port: int = one.getsockname()[1]
+    return port
+
+
 def is_taken(error: OSError) -> bool:
     return error.errno == errno.EADDRINUSE
 

@@ -27,6 +27,7 @@ from fedrl.organisations.remote import at_server, evaluation_at_server
 from fedrl.organisations.sites import Sites
 from fedrl.organisations.status_file import FINISHED, STOPPED, StatusFile
 from fedrl.organisations.tables import FileError
+from fedrl.records import lock
 from fedrl.records.log import Row
 from fedrl.records.tensors import write_atomically
 from fedrl.training import train
@@ -41,7 +42,9 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     files = server_home()
-    status = StatusFile(files.status)
+    status, held = StatusFile(files.status), lock.hold(files.state)  # `serve` sees by the lock that this process lives
+    if held is None:
+        raise RuntimeError(f"{files.state}: another process trains already")
     try:
         play(files, agreements.read(files.agreement), grid, context.run_id, status)
         status.finish(FINISHED)
@@ -56,10 +59,10 @@ def main(grid: Grid, context: Context) -> None:
 def play(files: ServerFiles, agreement: Agreement, grid: Grid, number: int, status: StatusFile) -> None:
     cache.enable()
     keys = roster.read(files.site_keys, agreement)
-    built = parts.of(agreement)
+    built = parts.of(agreement, model=files.model)
     method = described(at_server(built.method), agreement)
     parts.check(built.method(built.federation))
-    _check_late(agreement, built.method(built.federation))
+    check_late(agreement, built.method(built.federation))
     status.begin(number, 0, agreement.rounds, {name: site.clients for name, site in agreement.sites.items()})
     sites = Sites(grid, agreement, keys, run_name(files), status)
     sites.about = about()
@@ -83,6 +86,7 @@ def play(files: ServerFiles, agreement: Agreement, grid: Grid, number: int, stat
         faults=rule(agreement),
         store_experiment=False,
     )
+    sites.say_goodbye()
 
 
 def rule(agreement: Agreement) -> Faults:
@@ -129,7 +133,7 @@ def run_name(files: ServerFiles) -> str:
     return path.read_text("ascii").strip()
 
 
-def _check_late(agreement: Agreement, algorithm: Algorithm) -> None:
+def check_late(agreement: Agreement, algorithm: Algorithm) -> None:
     if discount_of(agreement) is not None and len(algorithm.exchanges) > 1:
         raise FileError(
             f"federation.toml [rules]: late = {agreement.rules.late!r} is for methods with one exchange a round, this one "

@@ -5,6 +5,7 @@ known by its key (`roster.py`). If it connects anew, the work it was doing is lo
 """
 
 import json
+import math
 import secrets
 import time
 from typing import Any, NamedTuple
@@ -19,10 +20,13 @@ from fedrl.flower.faults import UNUSABLE
 from fedrl.organisations import answers, roster
 from fedrl.organisations.agreement import Agreement
 from fedrl.organisations.answers import Asked, Question
+from fedrl.organisations.fetching import Fetching
 from fedrl.organisations.roster import Seen
 from fedrl.organisations.status_file import StatusFile
 
 LOOK_AROUND = 1.0  # seconds between looks who is there
+GOODBYE, PAUSE = 15.0, 0.2  # seconds for all to hear that the run is over, and between looks whether they did
+PAST = 5.0  # seconds after the end of a message's life, in which Flower would have said so
 MOST_STALE = 20  # deadlines for which a late answer may still come, where it is taken
 FORMAT = "fedrl.wire"  # of an array's bytes, as Flower records it
 
@@ -40,6 +44,7 @@ class Pending(NamedTuple):
 
     question: Question
     seen: Seen
+    until: float  # the message lives, as `time.monotonic` counts
 
 
 class Sites:
@@ -52,7 +57,8 @@ class Sites:
         self.known: dict[str, Seen] = {}  # introduced, with this connection
         self.refusals: dict[str, tuple[Seen, str]] = {}
         self.pending: dict[str, Pending] = {}
-        self.looked = 0.0
+        self.fetching = Fetching(grid)
+        self.looked = -math.inf
         self.takes_late = agreement.rules.late != "drop"
 
     def look_around(self) -> None:
@@ -67,16 +73,22 @@ class Sites:
                 self.status.online(site)
         self.known = {site: seen for site, seen in self.known.items() if self.here.get(site) == seen}
         self.refusals = {site: it for site, it in self.refusals.items() if self.here.get(site) == it[0]}
-        self.pending = {
-            name: it for name, it in self.pending.items() if self.here.get(it.question.site, it.seen) == it.seen
-        }
+        self.pending = {name: it for name, it in self.pending.items() if self._may_answer(name, it)}
         self.status.save()
 
+    def _may_answer(self, name: str, it: Pending) -> bool:
+        if self.here.get(it.question.site, it.seen) != it.seen:
+            return False
+        return time.monotonic() < it.until + PAST or name in self.fetching.under_way
+
     def forget(self, site: str) -> None:
-        """Ask who it is before it is asked to work again; a question that it has not answered is dropped."""
+        """Ask who it is before it is asked to work again; work that it has not answered is dropped.
+
+        A question who it is stays: if every trip asked anew, a site that is slower than the trips would never be back.
+        """
         self.known.pop(site, None)
         if not self.takes_late:
-            self.pending = {name: it for name, it in self.pending.items() if it.question.site != site}
+            self.pending = {n: it for n, it in self.pending.items() if it.question.site != site or not it.question.items}
 
     def busy(self) -> set[str]:
         """Sites with a question that they have not answered."""
@@ -116,44 +128,62 @@ class Sites:
         lives = deadline * (MOST_STALE if self.takes_late and question.items else 1)
         message = Message(content, seen.node, kind, ttl=lives)
         name = next(iter(self.grid.push_messages([message])), None)
-        if name is not None:  # else Flower has just noticed that the node is gone
-            self.pending[name] = Pending(question, seen)
+        if name is not None:
+            self.pending[name] = Pending(question, seen, time.monotonic() + lives)
+        else:  # Flower has just noticed that the node is gone: look again before asking again
+            self.here.pop(question.site, None)
+            self.known.pop(question.site, None)
 
     def pull(self) -> list[tuple[Question, RecordDict | ClientFault | None]]:
         """Answers to questions about work, None for one that was lost; introductions are dealt with here."""
         came: list[tuple[Question, RecordDict | ClientFault | None]] = []
-        for message in self.grid.pull_messages(list(self.pending)):
-            name = message.metadata.reply_to_message_id
-            if name not in self.pending:  # doubled
-                continue
-            question, seen = self.pending.pop(name)
-            if message.has_error():
-                fault = self._error(question, seen, message.error)
-                if question.items:
-                    came.append((question, fault))
-            elif message.metadata.src_node_id != seen.node:
-                continue
-            elif question.items:
-                came.append((question, message.content))
-            else:
-                self._introduced(question, seen, message.content)
+        for name, found in self.fetching.look(list(self.pending)).items():
+            question, seen, _ = self.pending.pop(name)
+            if isinstance(found, Exception):
+                self.grid.get_nodes()  # raises if it was Flower that failed, and not the answer
+            content = self._content(question, seen, name, found)
+            if question.items:
+                came.append((question, content))
+            elif isinstance(content, RecordDict):
+                self._introduced(question, seen, content)
+            elif content is not None:
+                self._refuse(question.site, seen, str(content.error))
+            else:  # not at once: whoever loses every question would be asked as fast as it can
+                self.here.pop(question.site, None)
         return came
+
+    def _content(
+        self, question: Question, seen: Seen, name: str, found: Message | Exception
+    ) -> RecordDict | ClientFault | None:
+        """What a message brings; None if the question is to be asked again. Whatever came, nothing is raised."""
+        try:
+            if isinstance(found, Exception):
+                raise found
+            if found.has_error():
+                return self._error(question, found.error.code)
+            if (found.metadata.reply_to_message_id, found.metadata.src_node_id) != (name, seen.node):
+                raise Unexpected("its answer is to another message, or in the name of another node")
+            return found.content
+        except Exception as error:  # whatever a stranger may have sent
+            text = f"site {question.site}: {answers.reason(error, 'answer')}"
+            return ClientFault(FaultCode.ANSWER, EnvironmentFailed(text))
 
     def _introduced(self, question: Question, seen: Seen, content: RecordDict) -> None:
         site = question.site
         try:
-            words = answers.check_belongs(content, question)
-            refusal = self._mismatch(site, words)
-        except answers.Refused as error:
-            refusal = str(error)
-        except (Unexpected, KeyError, TypeError, ValueError) as error:
-            refusal = f"site {site}: its introduction cannot be read ({error})"
+            refusal = self._mismatch(site, answers.check_belongs(content, question))
+        except Exception as error:  # whatever a stranger may have sent
+            refusal = answers.reason(error, "introduction")
         if refusal:
-            self.refusals[site] = (seen, refusal)
-            self.status.refused(site, refusal)
+            self._refuse(site, seen, refusal if refusal.startswith(f"site {site}") else f"site {site}: {refusal}")
         else:
             self.known[site] = seen
             self.status.online(site)
+
+    def _refuse(self, site: str, seen: Seen, why: str) -> None:
+        """Until it connects anew."""
+        self.refusals[site] = (seen, why)
+        self.status.refused(site, why)
 
     def _mismatch(self, site: str, words: dict[str, Any]) -> str | None:
         """In words, why a site that says this of itself cannot take part."""
@@ -170,13 +200,10 @@ class Sites:
         ]
         return f"site {site} has {', '.join(differing)}; install the same versions everywhere" if differing else None
 
-    def _error(self, question: Question, seen: Seen, error: Any) -> ClientFault | None:
+    def _error(self, question: Question, code: int) -> ClientFault | None:
         """Flower's own word about a question; None if it is to be asked again."""
-        if error.code in UNUSABLE:
-            reason = f"site {question.site}: its node {UNUSABLE[error.code]}; its own log says more"
-            if not question.items:
-                self.refusals[question.site] = (seen, reason)
-                self.status.refused(question.site, reason)
+        if code in UNUSABLE:
+            reason = f"site {question.site}: its node {UNUSABLE[code]}; its own log says more"
             return ClientFault(FaultCode.RAISED, EnvironmentFailed(reason))
         self.known.pop(question.site, None)
         return None

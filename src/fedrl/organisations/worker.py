@@ -16,9 +16,10 @@ from fedrl.engines import cache, leaves
 from fedrl.engines.versions import about
 from fedrl.errors import FedRLError
 from fedrl.organisations import agreement as agreements
-from fedrl.organisations import common_policy, frames
+from fedrl.organisations import common_policy, events, frames
 from fedrl.organisations import site as sites
 from fedrl.organisations.agreement import Agreement
+from fedrl.organisations.events import OVER, READY, Say, ignore
 from fedrl.organisations.frames import Broken, Frame
 from fedrl.organisations.layout import SiteFiles
 from fedrl.organisations.site import Site
@@ -34,9 +35,10 @@ REMEMBERED = 64 << 20  # bytes of the last answer, which is given again if it is
 class Worker:
     """Answers requests: who is here ("query"), and the work of some clients ("work")."""
 
-    def __init__(self, site: Site, agreement: Agreement):
-        self.site, self.agreement = site, agreement
+    def __init__(self, site: Site, agreement: Agreement, say: Say = ignore):
+        self.site, self.agreement, self.say = site, agreement, say
         self.work = SiteWork(site, agreement)
+        self.over = False  # the server has said so
         self.last: tuple[str, Frame] | None = None  # the last request, by its digest, and its answer
         self.evaluated: tuple[str, Item, leaves.Leaves] | None = (
             None  # the last evaluation, of which the policy is kept
@@ -45,6 +47,10 @@ class Worker:
     def answer(self, request: Frame) -> Frame:
         words = request.header["words"]["asked"]
         try:
+            if "over" in words:
+                self.over = True
+                self.say(OVER)
+                return _words(words, site=self.site.name)
             if request.header["call"] == "query":
                 return self._introduce(words)
             return self._do(words, request)
@@ -68,16 +74,16 @@ class Worker:
             text = f"site {self.site.name}: federation.toml is not the server's: {where}; get the same file again"
             LOG.error("%s", text)
             return _words(words, refused=text)
+        self.say("the server knows this site; waiting for work")
         return _words(words, site=self.site.name, clients=len(self.work.own), about=json.dumps(about()))
 
     def _do(self, words: dict[str, Any], request: Frame) -> Frame:
         if words["digest"] != self.agreement.digest:
-            raise FileError(
-                f"site {self.site.name}: this work belongs to another federation.toml; restart join"
-            )
+            raise FileError(f"site {self.site.name}: this work belongs to another federation.toml; restart join")
         sent, content = _items(words, request)
         name = "".join(content)
         if self.last is None or self.last[0] != name:
+            self.say("; ".join(_in_words(item) for item, _ in sent))
             self.last = (name, self._done(str(words["run"]), sent, content))
         answer = self.last[1]
         if sum(map(len, answer.blobs)) > REMEMBERED:
@@ -117,14 +123,20 @@ def _items(words: dict[str, Any], request: Frame) -> tuple[list[tuple[Item, leav
     return items, digests
 
 
+def _in_words(item: Item) -> str:
+    """Some work as a person reads it: "round 3: train"."""
+    return f"round {int(item.address[1]) + 1}: {item.exchange}" if item.address[0] == "round" else item.exchange
+
+
 def _words(asked: dict[str, Any], **more: Any) -> Frame:
     """An answer without arrays; it names the question, so that it cannot be taken for the answer to another one."""
     return Frame({"arrays": {}, "words": {"answer": {"run": asked["run"], "token": asked["token"], **more}}}, [])
 
 
 def serve(worker: Worker, path: Path) -> None:
+    """Answer until the server says that the run is over."""
     with frames.listen(path) as server:
-        while True:
+        while not worker.over:
             connection, _ = server.accept()
             with connection:
                 try:
@@ -135,6 +147,7 @@ def serve(worker: Worker, path: Path) -> None:
 
 
 def main(home: Path) -> int:
+    say = events.channel()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     files = SiteFiles(home)
     try:
@@ -144,14 +157,14 @@ def main(home: Path) -> int:
             os.environ["FEDRL_THREADS"] = str(site.threads)
         cache.enable()
         files.state.mkdir(exist_ok=True, mode=0o700)
-        worker = Worker(site, agreement)
+        worker = Worker(site, agreement, say)
         worker.work.try_environments()
     except FedRLError as error:
         print(f"fedrl: {' '.join(str(error).split())}", file=sys.stderr)
         return 2
     if site.shared_test_seed is not None:
         LOG.warning("shared_test_seed is set: everybody who knows it can repeat this site's episodes; for tests only")
-    LOG.info("ready: %s, clients %s", site.name, list(worker.work.own))
+    say(READY)
     try:
         serve(worker, files.socket)
     finally:

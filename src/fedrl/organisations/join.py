@@ -1,0 +1,199 @@
+"""`fedrl federation join`: take part in a federation as a site, until its rounds are done.
+
+Three programs: the worker, which has the site's environments; Flower's node, which connects to the server; and `tasks`,
+which hands the worker what the node receives. If one dies it is started again. Nobody connects to this machine.
+"""
+
+import secrets
+import shlex
+import sys
+import threading
+import time
+from pathlib import Path
+from queue import Empty, SimpleQueue
+
+from rich.console import Console
+
+from fedrl.errors import FedRLError
+from fedrl.flower import command_line
+from fedrl.organisations import agreement as agreements
+from fedrl.organisations import check_link, events, node_keys, ports, secret
+from fedrl.organisations import site as sites
+from fedrl.organisations.check_items import FAIL
+from fedrl.organisations.layout import HOME_OF_SITE, SiteFiles
+from fedrl.organisations.ports import free_port
+from fedrl.organisations.private_files import write_private
+from fedrl.organisations.processes import Child, Children, terminable, wait_until
+from fedrl.organisations.serve import in_use
+from fedrl.organisations.site import Site
+from fedrl.records.formatting import say
+
+WORKER, NODE, TASKS = "worker", "node", "tasks"
+PAUSE, BACK_OFF = 0.2, 60.0  # seconds between looks; the longest between two starts
+HEALTHY = 120.0  # seconds after which a program that died counts as the first to do so
+STARTS, LEAVES = 60.0, 4.0  # seconds in which the node must listen, and that it has to deliver the last answer
+MISTAKE, SECRET_LENGTH = 2, 32  # exit code of a worker whose error is a sentence; bytes
+UNKNOWN_KEY = "Failed to initialize the connection to the SuperLink"
+
+
+class JoinError(FedRLError, ValueError):
+    """The site cannot take part; the message says why."""
+
+
+def join(folder: Path) -> int:
+    """Take part until the server says that the run is over: 0."""
+    files, console = SiteFiles(folder.resolve()), Console(stderr=True, highlight=False)
+    site = prepare(files)
+    with terminable(), in_use(files.home, "joined"), Children(files.home, files.logs) as children:
+        member = Member(site, children, console)
+        try:
+            member.take_part()
+        except KeyboardInterrupt:
+            say(console, f"stopped; go on with: fedrl federation join {shlex.quote(str(folder))}")
+            raise
+    say(console, f"the run is over; the policy is {files.policy}" if files.policy.exists() else "the run is over")
+    return 0
+
+
+def prepare(files: SiteFiles) -> Site:
+    """Raise a sentence for what would fail later, and make the folders."""
+    site = sites.read(files.home)
+    sites.check_membership(site, agreements.read(files.agreement))
+    secret.read(site)
+    secret.check_mode(files.key)
+    node_keys.public_of(files.key)
+    for made in (files.state, files.logs, files.state / "flower"):
+        made.mkdir(mode=0o700, exist_ok=True)
+    return site
+
+
+class Member:
+    """Keeps the programs of a site running."""
+
+    def __init__(self, site: Site, children: Children, console: Console):
+        self.site, self.files, self.children, self.console = site, site.files, children, console
+        self.environment = environment(self.files)
+        self.events: SimpleQueue[str] = SimpleQueue()
+        self.deaths: dict[str, list[float]] = {WORKER: [], NODE: []}
+
+    def take_part(self) -> None:
+        """Until the server says that the run is over."""
+        say(self.console, f"site {self.site.name}: starting its environments …")
+        self._start_worker()
+        while not self._heard(events.READY):
+            self._refuse_dead_worker()
+            time.sleep(PAUSE)
+        say(self.console, f"connecting to {self.site.server} …")
+        self._start_node()
+        while not self._look():
+            time.sleep(PAUSE)
+        time.sleep(LEAVES)
+
+    def _look(self) -> bool:
+        """Show what is new, and start again what has died; whether the run is over."""
+        if self._heard(events.OVER):
+            return True
+        if not self.children.running(WORKER):
+            self._died(WORKER)
+            self._start_worker()
+        elif not self.children.running(NODE) or not self.children.running(TASKS):
+            self._died(NODE)
+            self._start_node()  # also after its tasks: a node waits a minute for those that were lost
+        return False
+
+    def _heard(self, event: str) -> bool:
+        """Whether the worker has said so; other events are shown."""
+        while True:
+            try:
+                line = self.events.get_nowait()
+            except Empty:
+                return False
+            if line == event:
+                return True
+            if line not in (events.READY, events.OVER):
+                say(self.console, line)
+
+    def _start_worker(self) -> None:
+        self.children.stop(WORKER)
+        command = [sys.executable, "-P", "-m", "fedrl.organisations.worker", str(self.files.home)]
+        child = self.children.start(WORKER, command, self.environment, events=True)
+        threading.Thread(target=_listen, args=(child, self.events), daemon=True).start()
+
+    def _start_node(self) -> None:
+        self.children.stop(TASKS, NODE)
+        self._check_link()
+        port, own = free_port(), self.files.state / "executor.secret"
+        if not own.exists():
+            write_private(own, secrets.token_bytes(SECRET_LENGTH))
+        self.children.start(NODE, node_command(self.site, port, own), self.environment)
+        address = f"127.0.0.1:{port}"
+        if not wait_until(
+            lambda: ports.trouble("127.0.0.1", port) is not None or not self.children.running(NODE), STARTS
+        ):
+            raise JoinError(
+                f"Flower's node does not start within {STARTS:.0f} s; see {self.children.children[NODE].log}"
+            )
+        command = [sys.executable, "-P", "-m", "fedrl.organisations.tasks", address, str(own)]
+        self.children.start(TASKS, command, self.environment)
+
+    def _check_link(self) -> None:
+        """A server that does not answer may come; one that is not the right one never will."""
+        for item in check_link.items(self.site.server, self.files.ca):
+            if item.result != FAIL:
+                continue
+            if item.item != check_link.PORT:
+                raise JoinError(f"{item.item}: {item.found}; {item.do}")
+            say(self.console, f"{item.found}; waiting for it", "yellow")
+
+    def _died(self, name: str) -> None:
+        """Why it died, if that cannot be mended by starting it again; otherwise wait, if it dies often."""
+        code, child = self.children.code(name), self.children.children[name]
+        said = child.said()
+        if name == WORKER and code == MISTAKE:
+            raise JoinError(said.removeprefix("fedrl: "))
+        if name == NODE and code is not None and UNKNOWN_KEY in child.text():
+            raise JoinError(
+                f"the server at {self.site.server} does not know this site's key: it was revoked, or the operator has another "
+                f"one; compare {self.files.public_key.name} with sites/{self.site.name}.pub at the server ({child.log} has "
+                "Flower's words)"
+            )
+        now = time.monotonic()
+        self.deaths[name] = [at for at in self.deaths[name] if now - at < HEALTHY] + [now]
+        wait = min(BACK_OFF, 2.0 ** (len(self.deaths[name]) - 1) - 1)
+        say(
+            self.console,
+            f"the {name} died (it said: {said}); starting it again" + f" in {wait:.0f} s" * (wait > 0),
+            "yellow",
+        )
+        time.sleep(wait)
+
+    def _refuse_dead_worker(self) -> None:
+        if not self.children.running(WORKER):
+            child = self.children.children[WORKER]
+            said = child.said()
+            known = self.children.code(WORKER) == MISTAKE
+            raise JoinError(
+                said.removeprefix("fedrl: ") if known else f"the worker died and said: {said}; see {child.log}"
+            )
+
+
+def environment(files: SiteFiles) -> dict[str, str]:
+    """Of all programs at the site. Nothing is reported, looked up or installed."""
+    return command_line.environment(files.state / "flower") | {HOME_OF_SITE: str(files.home)}
+
+
+def node_command(site: Site, port: int, own_secret: Path) -> list[str]:
+    """Flower's node. Only `tasks` can fetch what it receives: both know a secret."""
+    files = site.files
+    return [
+        command_line.program("flower-supernode"), "--superlink", site.server, "--root-certificates", str(files.ca),
+        "--auth-supernode-private-key", str(files.key), "--host", "127.0.0.1", "--port", str(port),
+        "--isolation", "process", "--superexec-auth-secret-file", str(own_secret),
+    ]  # fmt: skip
+
+
+def _listen(child: Child, heard: "SimpleQueue[str]") -> None:
+    """Pass on what the worker says until it ends."""
+    assert child.process.stdout is not None
+    for line in child.process.stdout:
+        heard.put(line.decode(errors="replace").rstrip("\n"))
