@@ -11,33 +11,15 @@ pytest.importorskip("transformers", reason="transformers is not installed: pip i
 
 from safetensors.numpy import load_file
 from support.superlink import same_rows, superlink
+from support.tiny_agents import saved_shopper
 
 from fedrl.cli import flower
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.experiments import experiment, orders, outcomes
-from fedrl.llm.applications import WebShop
-from fedrl.llm.models import pocket
-from fedrl.llm.models.behaviour_cloning import expert_plans
-from fedrl.llm.models.pocket_spec import _texts
 from fedrl.recipes.fedagent import quickstart
 from fedrl.records import folder
 
 SHOP = {"products": 8, "demonstrations": 4, "evaluate": 2}
-CHAT = (
-    "{% for m in messages %}{% if m['role'] == 'assistant' %}<agent>{{ m['content'] }}<end>"
-    "{% else %}<world>{{ m['content'] }}{% endif %}{% endfor %}{% if add_generation_prompt %}<agent>{% endif %}"
-)
-
-
-def saved(folder: Path) -> Path:
-    """A Llama with words of the shop, as save_pretrained leaves it."""
-    shop = WebShop(SHOP["products"], held_out=SHOP["evaluate"], public=SHOP["demonstrations"]).build()
-    size = pocket.Size(width=16, layers=2, heads=2, inner=32)
-    words = pocket.tokenizer(_texts(shop, expert_plans(shop)), size)
-    words.chat_template = CHAT
-    words.save_pretrained(folder)
-    pocket.untrained(len(words), size, seed=1).save_pretrained(folder)  # which sometimes buys something
-    return folder
 
 
 def small(model: Path) -> orders.Order:
@@ -49,7 +31,7 @@ def small(model: Path) -> orders.Order:
 
 def test_language_agents_over_a_superlink(tmp_path):
     """Two organisations, one client each, go on with a run in which the arm of a client alone has been done here."""
-    order = small(saved(tmp_path / "model"))
+    order = small(saved_shopper(tmp_path / "model", **SHOP))
     here, there = tmp_path / "here", tmp_path / "flower"
     with folder.claim(here, order.plain(), resume=False) as place:
         experiment.run(order, place, engine=one_at_a_time(), warn=print)

@@ -1,5 +1,8 @@
 """The engine `flower`: the bytes of `one_at_a_time`, through Flower's messages here, and through a real SuperLink."""
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
 
@@ -14,14 +17,14 @@ from flwr.serverapp import Grid
 from flwr.supercore.task_identity import TaskIdentity
 from support.engine_runs import end_state, frozen_lakes
 from support.federations import environment, federation
-from support.superlink import Federated, same_rows, superlink
+from support.superlink import Federated, same_rows, superlink, until
 
 from fedrl.algorithms.alone import alone
 from fedrl.algorithms.fedavg import pavg
 from fedrl.algorithms.fedsvrpg_m import fedsvrpg_m
 from fedrl.algorithms.fmarl import fmarl
 from fedrl.channels.graphs import ring
-from fedrl.cli import engines, flower
+from fedrl.cli import engines, errors, flower
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.tabular import random_mdp
@@ -317,3 +320,18 @@ def test_over_a_superlink(federated, tmp_path):
 def test_a_superlink_without_nodes(federated, tmp_path):
     with pytest.raises(RecipeError, match="no node served client 0 \\(4 of the cohort have none; served are nobody\\)"):
         flower.play(small(), tmp_path / "flower", federated.address, resume=False, patience=1.0)
+
+
+def test_a_driver_that_is_terminated_stops_its_run(federated, tmp_path):
+    """SIGTERM, as from a system that shuts down: the SuperLink does not go on alone."""
+    words = ["run", "wang2024/table2", "--engine", "flower", "--address", federated.address, "--out", str(tmp_path / "out")]
+    with (tmp_path / "driver.log").open("w") as out:
+        driver = subprocess.Popen([sys.executable, "-m", "fedrl.cli", *words], stdout=out, stderr=out)
+    try:
+        until(lambda: [run["status"] for run in federated.runs()] == ["running"], 90)
+        driver.send_signal(signal.SIGTERM)
+        assert driver.wait(60) == errors.STOPPED
+    finally:
+        driver.kill()
+        driver.wait()
+    assert [run["status"] for run in federated.runs()] == ["finished:stopped"]

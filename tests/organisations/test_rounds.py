@@ -18,7 +18,7 @@ from fedrl.organisations import parts, server_app, trips
 from fedrl.organisations.status_file import StatusFile, read
 from fedrl.records import log
 
-PPO = {"name": "ppo", "steps": 16, "num_envs": 2, "epochs": 1, "minibatch": 16, "value": [8], "remember": 4}
+PPO = {"name": "ppo", "steps": 16, "num_envs": 2, "epochs": 1, "minibatch": 16, "value": [8], "warm_up": 64, "remember": 4}
 SMALL = {"name": "mlp", "sizes": [8]}
 RULES = {"quorum": 3, "deadline": 60.0, "patience": 0.0}
 LAKES = {"name": "lakes", "rounds": 3, "seed": 5, "max_episode_steps": 12, "episodes": 2, "spaces": FROZEN_LAKE, "rules": RULES}
@@ -81,7 +81,8 @@ def test_bytes_of_one_at_a_time(case, tmp_path):
         assert value.tobytes() == here[name].tobytes(), name
     if case != "alone":
         assert any(name.startswith("theta") for name in there)
-    assert read(made.server.status).state == "finished"
+    status = read(made.server.status)
+    assert (status.round, {site.state for site in status.sites.values()}) == (3, {"online"})
 
 
 def test_the_site_has_the_policy(tmp_path):
@@ -121,7 +122,7 @@ def test_secrets_of_their_own(tmp_path):
     for place, seed in (("one", None), ("two", None), ("three", 5)):
         (tmp_path / place).mkdir()
         made = folders(tmp_path / place, METHODS["FedSVRPG-M"] | {"rounds": 1}, seed)
-        (made.server.home / "run-name").write_text("same")
+        (made.server.home / "run-name").write_text("5a" * 8)
         made.server.run.mkdir()
         play(made)
         ends.append(load_file(made.server.run / "policy.safetensors")["theta"].tobytes())

@@ -46,7 +46,11 @@ class Folders:
             self.homes[name] = home / name
             self.homes[name].mkdir()
             clients = agreed["sites"][name]
-            own = {"site": name, "server": "127.0.0.1:1", "clients": clients if isinstance(clients, int) else clients["clients"]}
+            own = {
+                "site": name,
+                "server": "127.0.0.1:1",
+                "clients": clients if isinstance(clients, int) else clients["clients"],
+            }
             own |= environment if isinstance(environment, dict) else {"environment": environment}
             own |= {} if seed is None else {"shared_test_seed": seed}
             (home / name / "federation.toml").write_text(text)
@@ -89,7 +93,8 @@ class LocalGrid(Grid):
             self.sent.append(message)
             there = message_from_proto(message_to_proto(message))
             answer = self.answered(self.nodes[there.metadata.dst_node_id].name, there)
-            self.answers[message.object_id] = message_from_proto(message_to_proto(answer))
+            if answer is not None:
+                self.answers[message.object_id] = message_from_proto(message_to_proto(answer))
         return [message.object_id for message in messages]
 
     def answered(self, site: str, message: Message) -> Message:
@@ -106,3 +111,67 @@ class LocalGrid(Grid):
     def run(self): ...
     def create_message(self, *args, **options): ...
     def send_and_receive(self, messages, *, timeout=None): ...
+
+
+class UnreliableGrid(LocalGrid):
+    """A grid whose sites can be offline, connect anew, and answer late, never, twice, or with something else.
+
+    `twist[site]` makes what arrives of each question about work and its true answer: another answer, an exception that
+    fetching it raises, or None.
+    """
+
+    def __init__(self, folders: Folders, workers: dict[str, Worker]):
+        super().__init__(folders, workers)
+        self.twist, self.offline, self.pulled = {}, set(), []
+
+    def get_nodes(self):
+        return [node for node in self.nodes.values() if node.name not in self.offline]
+
+    def connect_anew(self, site: str):
+        """Its node lost what it was doing."""
+        node = next(node for node in self.nodes.values() if node.name == site)
+        node.last_activated_at += "1"
+        self.offline.discard(site)
+
+    def push_messages(self, messages):
+        if self.nodes[messages[0].metadata.dst_node_id].name in self.offline:
+            return [None]
+        return super().push_messages(messages)
+
+    def answered(self, site: str, message: Message) -> Message | None:
+        answer = super().answered(site, message)
+        if site not in self.twist or message.metadata.message_type == "query":
+            return answer
+        answer = self.twist[site](message, answer)
+        if isinstance(answer, Exception):
+            self.answers[message.metadata.message_id] = answer
+            return None
+        return answer
+
+    def deliver(self, message: Message, answer: Message):
+        """An answer that was held back."""
+        self.answers[message.metadata.message_id] = message_from_proto(message_to_proto(answer))
+
+    def pull_messages(self, message_ids):
+        found = super().pull_messages(message_ids)
+        for answer in found:
+            if isinstance(answer, Exception):
+                raise answer
+        self.pulled += found
+        return found
+
+
+class Clock:
+    """Time that passes only when somebody sleeps; `at` says what happens when. Stands in for the module `time`."""
+
+    def __init__(self):
+        self.now, self.at = 1000.0, []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float):
+        self.now += max(seconds, 0.1)
+        for when, action in [one for one in self.at if one[0] <= self.now]:
+            self.at.remove((when, action))
+            action()

@@ -46,6 +46,11 @@ class Federated:
         words = ("--insecure", "--superlink", self.address, "--port", str(free_port()))
         self.start(name, "flower-supernode", *words, "--node-config", f'clients="{clients}"')
 
+    def runs(self) -> list[dict]:
+        """As `flwr list` has them."""
+        link = flower._connection(self.address, self.home)
+        return link.ask("list", link.name)["runs"]
+
     def end(self, name: str) -> None:
         process = self.processes.pop(name)
         process.terminate()

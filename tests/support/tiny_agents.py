@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -12,9 +13,13 @@ from gymnasium.spaces import Text
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
+from fedrl.llm.applications import WebShop
 from fedrl.llm.context import POCKET, PromptFormatter
+from fedrl.llm.models import pocket
+from fedrl.llm.models.behaviour_cloning import expert_plans
 from fedrl.llm.models.model import Lora, Model, Theta, make_trainable, theta_of
 from fedrl.llm.models.pocket import AGENT, END, WORLD, Size, untrained, wrapped
+from fedrl.llm.models.pocket_spec import _texts
 from fedrl.llm.tasks import TextEnvironment
 
 COLOURS = ("red", "blue", "green")
@@ -120,3 +125,20 @@ class Tiny:
 
     def first(self) -> Theta:
         return theta_of(self.open())
+
+
+CHAT = (
+    "{% for m in messages %}{% if m['role'] == 'assistant' %}<agent>{{ m['content'] }}<end>"
+    "{% else %}<world>{{ m['content'] }}{% endif %}{% endfor %}{% if add_generation_prompt %}<agent>{% endif %}"
+)
+
+
+def saved_shopper(folder: Path, *, products: int, demonstrations: int, evaluate: int) -> Path:
+    """A Llama with words of a shop, as save_pretrained leaves it."""
+    shop = WebShop(products, held_out=evaluate, public=demonstrations).build()
+    size = Size(width=16, layers=2, heads=2, inner=32)
+    words = pocket.tokenizer(_texts(shop, expert_plans(shop)), size)
+    words.chat_template = CHAT
+    words.save_pretrained(folder)
+    untrained(len(words), size, seed=1).save_pretrained(folder)  # which sometimes buys something
+    return folder

@@ -2,7 +2,7 @@
 
 They are the functions s(t - tau) of asynchronous federated optimisation (FedAsync, Xie, Koyejo & Gupta 2019, §5.2), where
 t - tau = 0, 1, 2, … is the staleness in rounds, and s(0) = 1. A function of your own is as good: from the staleness of all
-clients of the cohort [c] to their factors [c], float32, finite and not negative.
+clients of the cohort [c] to their factors [c], float32. A client whose factor is not a finite number above 0 does not count.
 
 Unlike the paper, whose server moves by alpha s(t - tau) towards one client, the weights of all who count in an exchange
 are renormalised (`core/admission.py`): where all are equally late, nothing is discounted.

@@ -16,6 +16,7 @@ from fedrl.experiments.recipe import RecipeError
 from fedrl.flower import command_line
 from fedrl.flower.command_line import OFFLINE as OFFLINE
 from fedrl.flower.command_line import FlowerLink
+from fedrl.organisations.processes import terminable
 
 PATIENCE = 120.0  # seconds for which a client may be without a node before the run ends
 LOOPBACK = re.compile(r"(127(\.\d+){3}|localhost|\[::1\]):\d+")
@@ -62,8 +63,9 @@ def play(
         app = command_line.write_app(Path(scratch) / "fedrl", APP)
         run = link.ask("run", str(app), link.name, "--run-config", str(settings))["run-id"]
         try:
-            link.follow(run)
-        except KeyboardInterrupt:
+            with terminable():
+                link.follow(run)
+        except KeyboardInterrupt:  # also SIGTERM: the SuperLink would go on with the run
             link.ask("stop", run, link.name)
             raise
         (end,) = link.ask("list", link.name, "--run-id", run)["runs"]

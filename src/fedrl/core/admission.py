@@ -22,7 +22,7 @@ class Late(NamedTuple):
     """How old the answers of a cohort are."""
 
     staleness: Array  # [c] int32: how many rounds ago the message was sent that the client's result answers
-    discount: Array  # [c] float32: the factor of the client's weight (`channels.staleness`)
+    discount: Array  # [c] float32: the factor of the client's weight (`channels.staleness`); at 0 it does not count
 
 
 class ExchangeResult(NamedTuple):
@@ -76,6 +76,8 @@ def admit(
         checks.append((FaultCode.NORM, _squared_norms(moved, cohort.ids) <= faults.largest_norm**2))
     if local.possible is not None:
         checks.append((FaultCode.IMPOSSIBLE, jax.vmap(local.possible)(uploads, result.clients)))
+    if result.late is not None:
+        checks.append((FaultCode.LATE, jnp.isfinite(result.late.discount) & (result.late.discount > 0)))
     codes = result.fault_codes
     for code, passed in checks:
         codes = jnp.where((codes == 0) & ~passed, jnp.int32(code), codes)

@@ -40,6 +40,8 @@ def unpacked(path: str, data: bytes, like: Any) -> Any:
             f"array {path} came as {_described(data)}, expected {np.dtype(_dtype(like))}{list(np.shape(like))}; install the "
             "same fedrl on both sides"
         )
+    if np.dtype(_dtype(like)) == bool and np.frombuffer(data, np.uint8, offset=header).max(initial=0) > 1:
+        raise Unexpected(f"array {path} has truth values that are neither 0 nor 1; install the same fedrl on both sides")
     return wire.unpack(data)[0][0]
 
 
@@ -65,6 +67,7 @@ def _described(data: bytes) -> str:
     try:
         header = data[8 : 8 + min(int.from_bytes(data[:8], "little"), 4096)]
         (dtype, shape, _) = json.loads(header)[1][0]
-        return f"{dtype!s:.20}{shape!s:.60}"
+        text = f"{dtype!s:.20}{shape!s:.60}"
+        return "".join(c if c.isprintable() else "?" for c in text)
     except Exception as error:  # whatever a stranger may have sent
         return f"{len(data)} bytes that are no array ({type(error).__name__})"

@@ -17,6 +17,7 @@ from fedrl.federations.federation import Federation
 
 Env = gym.Env[Any, Any]
 MakeEnv = Callable[[int], Env]
+CheckSpaces = Callable[[int, Env, Sequence[Description]], None]  # (client, its environment, both spaces as described)
 SEEDS = np.uint64(2**31)  # many environments accept no larger seeds
 RESET = ("observation", "info")
 STEP = ("observation", "reward", "terminated", "truncated", "info")
@@ -65,33 +66,44 @@ def gymnasium(
     expected = describe_spaces(first.observation_space, first.action_space, 0, rescale)
     expected_spaces = {"observation": first.observation_space, "action": first.action_space}
     first.close()
-    warned = checks.WarnOnce()
 
-    def make_copy(client_id: int) -> Env:
-        env = _make(make_env, client_id)
+    def check(client_id: int, env: Env, described: Sequence[Description]) -> None:
         own_spaces = {"observation": env.observation_space, "action": env.action_space}
-        descriptions = describe_spaces(env.observation_space, env.action_space, client_id, rescale)
-        for name, own, other in zip(own_spaces, descriptions, expected, strict=True):
+        for name, own, other in zip(own_spaces, described, expected, strict=True):
             if spaces.common(own) != spaces.common(other):
                 raise EnvironmentFailed(
                     f"client {client_id}: {name} space {own_spaces[name]}, expected client 0's {expected_spaces[name]}; "
                     + _hint(own_spaces[name], expected_spaces[name], rescale)
                 )
-        return TimeLimit(env, most) if most else env
+
+    host = host_of(make_env, expected, check, gamma=gamma, max_episode_steps=most, rescale=rescale)
+    return Federation(host, np.arange(clients, dtype=np.int32))
+
+
+def host_of(
+    make_env: MakeEnv, expected: Sequence[Description], check: CheckSpaces, *,
+    gamma: float, max_episode_steps: int, rescale: bool,
+) -> Host:  # fmt: skip
+    """Environments with the `expected` spaces of observations and actions. `check` raises where a client's differ."""
+    warned = checks.WarnOnce()
+
+    def make_copy(client_id: int) -> Env:
+        env = _make(make_env, client_id)
+        check(client_id, env, describe_spaces(env.observation_space, env.action_space, client_id, rescale))
+        return TimeLimit(env, max_episode_steps) if max_episode_steps else env
 
     def open_copies(client_id: int, env_params: np.ndarray, num_envs: int) -> GymnasiumSimulator:
         return GymnasiumSimulator(client_id, [make_copy(client_id) for _ in range(num_envs)], rescale, warned)
 
-    host = Host(
+    return Host(
         open_copies,
         spaces.policy_observations(expected[0]),
         spaces.policy_actions(expected[1]),
         gamma,
-        most,
+        max_episode_steps,
         native_observations=spaces.common(expected[0]),
         native_actions=spaces.common(expected[1]),
     )
-    return Federation(host, np.arange(clients, dtype=np.int32))
 
 
 class GymnasiumSimulator:

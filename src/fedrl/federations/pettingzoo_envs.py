@@ -39,7 +39,7 @@ def pettingzoo(
             "expected max_episode_steps >= 1, 0 < gamma <= 1 and deadline > 0, "
             f"got {max_episode_steps}, {gamma} and {deadline}"
         )
-    first = _first_env(make_env)
+    first = first_env(make_env)
     agents = list(first.possible_agents)
     pairs = [(first.observation_space(agent), first.action_space(agent)) for agent in agents]
     first.close()
@@ -67,7 +67,7 @@ def pettingzoo(
     return Federation(host, np.zeros(len(agents), np.int32))
 
 
-def _first_env(make_env: MakeParallelEnv) -> SubprocessEnv:
+def first_env(make_env: MakeParallelEnv) -> SubprocessEnv:
     """An environment to read agents and spaces from."""
     try:
         return SubprocessEnv(make_env)

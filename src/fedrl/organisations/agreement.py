@@ -1,27 +1,30 @@
-"""`federation.toml`: what everybody has agreed on. The same bytes lie at the server and at every site.
+"""`federation.toml`: what everybody has agreed on. The same file lies at the server and at every site.
 
-`terms` has what is plain here; the tables [method], [learner], [policy], [selection] and so on stay tables until `parts`
-builds them, which needs JAX.
+What is plain is read and checked here; the tables [method], [learner], [policy], [selection] and so on stay tables until
+`parts` builds them, which needs JAX.
 """
 
 import hashlib
-import math
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fedrl.organisations import agreed_spaces, tables, versions
 from fedrl.organisations.tables import FileError, Key, Table, fields
-from fedrl.organisations.tables import read as read_toml
 
-NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
+NAME = r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}"  # of a site: also that of its folder and of its key's file
+RESERVED = ("server", "ca")  # the other folders
+MANY = 2**31 - 1  # the largest of JAX's whole numbers
 LEAST_DEADLINE = 10.0  # seconds: Flower alone takes about six for a trip
 TOP = {
     "name": Key((str,), "federation"),
-    "rounds": Key((int,), least=1),
+    "rounds": Key((int,), least=1, most=MANY),
     "seed": Key((int,), 0, 0, 2**32 - 1),
     "gamma": Key((float,), 0.99, 1e-9, 1.0),
-    "max_episode_steps": Key((int,), 0, 0),
-    "episodes": Key((int,), 10, 1),
-    "eval_every": Key((int,), 1, 1),
+    "max_episode_steps": Key((int,), 0, 0, MANY),
+    "episodes": Key((int,), 10, 1, MANY),
+    "eval_every": Key((int,), 1, 1, MANY),
     "rescale": Key((bool,), False),
     "deterministic": Key((bool,), False),
     "sites": Key((dict,)),
@@ -39,15 +42,17 @@ TOP = {
     "versions": Key((dict,), {}),
 }
 RULES = {
-    "deadline": Key((float,), 300.0, LEAST_DEADLINE),
-    "quorum": Key((int, float), 1, 0),
-    "patience": Key((float,), 3600.0, 0),
-    "largest_norm": Key((float,), 100.0, 0),
-    "largest_number": Key((float,), 1e9, 0),
+    "deadline": Key((float,), 300.0, LEAST_DEADLINE, 1e7),
+    "quorum": Key((int, float), 1, 0, MANY),
+    "patience": Key((float,), 3600.0, 0, 1e9),
+    "largest_norm": Key((float,), 100.0, 0, 1e30),
+    "largest_number": Key((float,), 1e9, 0, 1e38),
     "late": Key((str,), "drop"),
 }
+LATE = r"drop|inverse|[\w.]+:\w+"
+VERSIONS = {name: Key((str,), "") for name in versions.NAMES}
 SITE = {"clients": Key((int,), 1, 1, 10_000), "weight": Key((float,), 1.0, 1e-9, 1e9)}
-PRIVACY = {"clip": Key((float,), least=1e-12), "noise": Key((float,), 0.0, 0)}
+PRIVACY = {"clip": Key((float,), least=1e-12, most=1e9), "noise": Key((float,), 0.0, 0, 1e9)}
 
 
 class Rules(NamedTuple):
@@ -88,7 +93,7 @@ class Agreement(NamedTuple):
     privacy: Privacy | None
     spaces: Table | None  # "observations" and "actions", as `environments.spaces` describes them
     tables: dict[str, Table | None]  # those that `parts` builds
-    versions: Table
+    versions: dict[str, str]  # of packages; those that it does not name may be any
     text: str  # the file itself
 
     @property
@@ -109,31 +114,27 @@ class Agreement(NamedTuple):
 
 
 def read(path: Path) -> Agreement:
-    return parse(_text(path), str(path))
+    return parse(tables.read_text(path), str(path))
 
 
 def parse(text: str, where: str = "federation.toml") -> Agreement:
     """The agreement in `text`; `where` names it in messages."""
-    import tomllib
-
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise FileError(f"{where} is not TOML: {error}; correct that line") from None
-    top = fields(table, TOP, where)
+    top = fields(tables.parse(text, where), TOP, where)
     if top["method"] is None and top["recipe"] is None:
         raise FileError(f'{where} has no [method]; add one, such as name = "fedavg", or a [recipe] that everybody has')
-    plain = {name: top[name] for name in Agreement._fields[:5] + Agreement._fields[5:9]}
+    plain = {name: top[name] for name in Agreement._fields[:9]}
     built = ("recipe", "method", "learner", "policy", "selection", "combine", "tasks", "model")
     privacy = None if top["privacy"] is None else Privacy(**fields(top["privacy"], PRIVACY, f"{where} [privacy]"))
+    sites = _sites(top["sites"], where)
+    needed = fields(top["versions"], VERSIONS, f"{where} [versions]")
     return Agreement(
         **plain,
-        sites=_sites(top["sites"], where),
-        rules=_rules(top["rules"], where),
+        sites=sites,
+        rules=_rules(top["rules"], sum(len(site.clients) for site in sites.values()), where),
         privacy=privacy,
-        spaces=_spaces(top["spaces"], where),
+        spaces=None if top["spaces"] is None else agreed_spaces.read(top["spaces"], f"{where} [spaces]"),
         tables={name: top[name] for name in built},
-        versions=top["versions"],
+        versions={name: number for name, number in needed.items() if number},
         text=text,
     )
 
@@ -147,19 +148,11 @@ def difference(here: Agreement, there: str) -> str:
     return f"{len(own)} lines here, {len(other)} there"
 
 
-def _text(path: Path) -> str:
-    read_toml(path)  # its errors name the file
-    return path.read_text("utf-8")
-
-
 def _sites(table: Table, where: str) -> dict[str, Member]:
-    import re
-
     sites: dict[str, Member] = {}
     first = 0
     for name, value in table.items():
-        if not re.fullmatch(NAME, name) or name in ("server", "ca"):
-            raise FileError(f"{where} [sites]: {name!r} is no name of a site; use letters, digits, - and _")
+        check_name(name, list(sites), f"{where} [sites]")
         given = fields({"clients": value} if not isinstance(value, dict) else value, SITE, f"{where} [sites] {name}")
         sites[name] = Member(range(first, first + given["clients"]), float(given["weight"]))
         first += given["clients"]
@@ -168,28 +161,33 @@ def _sites(table: Table, where: str) -> dict[str, Member]:
     return sites
 
 
-def _rules(table: Table, where: str) -> Rules:
+def check_name(name: str, others: Sequence[str], where: str) -> None:
+    """Raise unless a site can be called `name` beside these `others`."""
+    if not re.fullmatch(NAME, name) or name.lower() in RESERVED:
+        raise FileError(
+            f"{where}: {name!r:.80} cannot name a site; begin with a letter or digit, go on with letters, digits, - and _ "
+            f"(64 at most), and leave {' and '.join(RESERVED)} out, such as ward7"
+        )
+    if same := [other for other in others if other.lower() == name.lower()]:
+        raise FileError(
+            f"{where}: {name!r} is the name of a second site ({same[0]!r} is there, and capitals do not count); "
+            "give every site a name of its own"
+        )
+
+
+def _rules(table: Table, clients: int, where: str) -> Rules:
     rules = Rules(**fields(table, RULES, f"{where} [rules]"))
     quorum = rules.quorum
     if not (0 < quorum <= 1 if isinstance(quorum, float) else quorum >= 1):
         raise FileError(
             f"{where} [rules]: quorum must be a number of clients (3) or a share of those asked (0.5), got {quorum}"
         )
+    if quorum > clients:
+        raise FileError(
+            f"{where} [rules]: quorum is {quorum}, and [sites] has {clients} clients; lower it, or write 1.0 for all"
+        )
+    if not re.fullmatch(LATE, rules.late):
+        raise FileError(
+            f'{where} [rules]: late must be "drop", "inverse" or "module:function", got {rules.late!r:.60}; correct it'
+        )
     return rules
-
-
-def _spaces(table: Table | None, where: str) -> Table | None:
-    if table is None:
-        return None
-    known = {"observations": Key((dict,)), "actions": Key((dict,))}
-    return {name: _bounds(space) for name, space in fields(table, known, f"{where} [spaces]").items()}
-
-
-def _bounds(space: Any) -> Any:
-    """The description with None where TOML has "none" or an infinity."""
-    if isinstance(space, dict):
-        return {key: _bounds(value) for key, value in space.items()}
-    if isinstance(space, list):
-        return [_bounds(value) for value in space]
-    missing = space == "none" or (isinstance(space, float) and math.isinf(space))
-    return None if missing else space

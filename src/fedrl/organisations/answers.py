@@ -1,7 +1,7 @@
 """What comes back from a site may be anything: it becomes results that fit, or faults, and is never read otherwise.
 
 An answer names the run and the token of its question. Its arrays are exactly those that were asked for, with the expected
-dtypes, shapes and lengths, and no number in them is beyond the limit. Finite numbers, norms, possible returns and counts of
+dtypes, shapes and lengths; uploads are finite, and no number is beyond the limit. Norms, possible returns and counts of
 steps are checked afterwards, as in every engine (`core/admission.py`).
 """
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flwr.app import RecordDict
+from flwr.app import ArrayRecord, RecordDict
 
 from fedrl.core.client import WorkResult
 from fedrl.engines import leaves
@@ -19,9 +19,10 @@ from fedrl.engines.client_results import ClientResults
 from fedrl.engines.leaves import Unexpected
 from fedrl.environments.errors import EnvironmentFailed
 from fedrl.faults import ClientFault, FaultCode
-from fedrl.trees import zeros_of
+from fedrl.trees import Tree, zeros_of
 
-LONGEST = 2000  # characters of a sentence that a site sends
+LONGEST = 500  # characters of a sentence that a site sends
+MOST_WORDS = 4 << 20  # bytes of a record without arrays: Flower cuts only arrays into pieces, and the proxy takes 8 MB
 CODES = {"raised": FaultCode.RAISED, "memory": FaultCode.MEMORY}
 
 
@@ -56,18 +57,19 @@ class Question(NamedTuple):
 
 
 def of_work(content: RecordDict, question: Question, largest: float) -> list[ClientResults]:
-    """By item, the result or fault of each slot. `largest` is the largest number that may come."""
+    """By item, the result or fault of each slot. `largest` is the largest number that may come. Never raises."""
     try:
-        check_belongs(content, question)
+        return _read(content, question, largest)
     except Refused as error:
         return everyone_failed(question, FaultCode.REFUSED, str(error))
-    except (Unexpected, KeyError, TypeError, ValueError) as error:
-        return everyone_failed(question, FaultCode.ANSWER, _reason(error))
-    try:
-        failures = _failures(content, question)
-        _check_records(content, question, failures)
-    except (Unexpected, KeyError, TypeError, ValueError) as error:
-        return everyone_failed(question, FaultCode.ANSWER, _reason(error))
+    except Exception as error:  # whatever a stranger may have sent
+        return everyone_failed(question, FaultCode.ANSWER, reason(error, "answer"))
+
+
+def _read(content: RecordDict, question: Question, largest: float) -> list[ClientResults]:
+    check_belongs(content, question)
+    failures = _failures(content, question)
+    _check_records(content, question, failures)
     results: list[ClientResults] = []
     for place, item in enumerate(question.items):
         results.append({})
@@ -75,7 +77,8 @@ def of_work(content: RecordDict, question: Question, largest: float) -> list[Cli
             if (place, client) in failures:
                 results[place][slot] = failures[place, client]
             else:
-                results[place][slot] = _result(content, f"{place}/{client}", item, client, largest)
+                record = content.array_records[f"{place}/{client}"]
+                results[place][slot] = _result(record, f"site {question.site}: client {client}", item, largest)
     return results
 
 
@@ -90,12 +93,13 @@ def check_belongs(content: RecordDict, question: Question) -> dict[str, Any]:
     return dict(words)
 
 
-def _reason(error: Exception) -> str:
-    return str(error) if isinstance(error, Unexpected) else f"its answer cannot be read ({type(error).__name__})"
+def reason(error: Exception, what: str) -> str:
+    """Why a site's `what` is refused. Only our own words: those of other errors may quote what came."""
+    return str(error) if isinstance(error, Unexpected) else f"its {what} cannot be read ({type(error).__name__})"
 
 
 def everyone_failed(question: Question, code: FaultCode, reason: str) -> list[ClientResults]:
-    text = reason if reason.startswith(f"site {question.site}") else f"site {question.site}: {reason}"
+    text = reason if reason.startswith(f"site {question.site}: ") else f"site {question.site}: {reason}"
     fault = ClientFault(code, EnvironmentFailed(text))
     return [dict.fromkeys(item.slots, fault) for item in question.items]
 
@@ -108,7 +112,10 @@ def clipped(text: Any) -> str:
 
 def _failures(content: RecordDict, question: Question) -> dict[tuple[int, int], ClientFault]:
     """What the site itself says could not be done."""
-    listed = json.loads(str(content.config_records["failures"]["list"]))
+    written = str(content.config_records["failures"]["list"])
+    if len(written) > MOST_WORDS:
+        raise Unexpected(f"site {question.site}: its list of failures has {len(written)} characters")
+    listed = json.loads(written)
     asked = {(place, client) for place, item in enumerate(question.items) for client in item.clients}
     failures = {}
     for place, client, kind, text in listed:
@@ -135,28 +142,34 @@ def _check_records(content: RecordDict, question: Question, failures: dict[tuple
         raise Unexpected(f"site {question.site}: the answer of {missing[0]} is missing")
 
 
-def _result(content: RecordDict, record: str, item: Asked, client: int, largest: float) -> WorkResult | ClientFault:
+def _result(record: ArrayRecord, who: str, item: Asked, largest: float) -> WorkResult | ClientFault:
     like = item.expected._replace(memory=())
     try:
-        arrays = content.array_records[record]
-        if len(arrays) != len(jax.tree.leaves(like)):
-            raise Unexpected(f"{len(arrays)} arrays came, expected {len(jax.tree.leaves(like))}")
-        sent = {str(path): bytes(array.data) for path, array in arrays.items()}
+        if len(record) != len(jax.tree.leaves(like)):
+            raise Unexpected(f"{len(record)} arrays came, expected {len(jax.tree.leaves(like))}")
+        sent = {path: array.data for path, array in record.items()}
         done: WorkResult = leaves.tree(sent, "done", zeros_of(like))
-    except (Unexpected, TypeError, ValueError) as error:
-        return ClientFault(FaultCode.SHAPE, EnvironmentFailed(f"client {client}: {error}"))
-    if (size := _size(done)) > largest:
-        text = f"client {client}: a number of size {size:.3g}, the limit is {largest:g}"
+    except Exception as error:  # whatever a stranger may have sent
+        return ClientFault(FaultCode.SHAPE, EnvironmentFailed(f"{who}: {reason(error, 'result')}"))
+    with np.errstate(all="ignore"):  # NaN is what we look for
+        upload = [_size(x) for x in _floats(done.upload)]
+        metrics = [_size(x[np.isfinite(x)]) for x in _floats(done.metrics)]  # others say that nothing was measured
+    if not np.all(np.isfinite(upload)):
+        return ClientFault(FaultCode.NOT_FINITE, EnvironmentFailed(f"{who}: its upload is not finite"))
+    if (size := max(upload + metrics, default=0.0)) > largest:
+        text = f"{who}: a number of size {size:.3g}, the limit is {largest:g}"
         return ClientFault(FaultCode.NUMBER, EnvironmentFailed(text))
     version = np.int32(item.version) if jax.tree.leaves(item.expected.memory) else ()
     return done._replace(memory=version)
 
 
-def _size(done: WorkResult) -> float:
-    """The largest number in a result. NaN counts as none: `core/admission.py` has a word of its own for it."""
-    sizes = [
-        float(np.max(np.abs(np.asarray(x, np.float64)), initial=0.0, where=~np.isnan(np.asarray(x, np.float64))))
-        for x in jax.tree.leaves((done.upload, done.metrics))
-        if jnp.issubdtype(x.dtype, jnp.floating)
-    ]
-    return max((size for size in sizes if size != np.inf), default=0.0)
+def _floats(tree: Tree) -> list[np.ndarray]:
+    """Its floats as arrays that NumPy can compare."""
+    inexact = [np.asarray(x) for x in jax.tree.leaves(tree) if jnp.issubdtype(x.dtype, jnp.inexact)]
+    real = [np.abs(x) if np.iscomplexobj(x) else x for x in inexact]
+    return [x if x.dtype.itemsize > 2 else x.astype(np.float32) for x in real]
+
+
+def _size(x: np.ndarray) -> float:
+    """The largest absolute value in `x`, without a copy; not finite if there is one that is not."""
+    return max(abs(float(np.max(x, initial=0.0))), abs(float(np.min(x, initial=0.0))))

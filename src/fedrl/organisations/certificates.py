@@ -102,6 +102,10 @@ def read(path: Path) -> x509.Certificate:
         raise CertificateError(
             f"{path} is not there; restore it from your backup, or ask the operator for it"
         ) from None
+    except OSError as error:
+        raise CertificateError(
+            f"{path} cannot be read ({error.strerror}); it must be a file that this user may read"
+        ) from None
     except ValueError:
         raise CertificateError(f"{path} is not a certificate in PEM form; restore it from your backup") from None
 
@@ -199,7 +203,11 @@ def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = load_pem_private_key(path.read_bytes(), None)
     except FileNotFoundError:
-        raise CertificateError(f"{path} is not there; put it back from where it is kept apart") from None
+        raise CertificateError(f"{path} is not there; put it back from where you keep it") from None
+    except OSError as error:
+        raise CertificateError(
+            f"{path} cannot be read ({error.strerror}); it must be a file that this user may read"
+        ) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it has a passphrase
         raise CertificateError(
             f"{path} is not a private key without a passphrase; restore it from your backup"

@@ -45,31 +45,32 @@ def items(folder: Path) -> Iterator[Item]:
     if SiteFiles(folder).settings.exists() or SiteFiles(folder).key.exists():
         return check_site.items(SiteFiles(folder))
     inside = sorted(path.parent.name for name in ("server.toml", "site.toml") for path in folder.glob(f"*/{name}"))
-    hint = f"pass one of its folders: {', '.join(inside)}" if inside else "`fedrl federation init` makes such folders"
-    raise CheckError(
-        f"{_existing(folder)} is the folder of neither a server nor a site: no server.toml, no site.toml; {hint}"
+    hint = (
+        f"pass one of its folders: {', '.join(inside)}" if inside else "pass a folder that `fedrl federation init` made"
     )
+    raise CheckError(f"{_existing(folder)} has neither server.toml nor site.toml; {hint}")
 
 
 def _existing(folder: Path) -> Path:
     if not folder.is_dir():
-        raise CheckError(f"there is no folder {folder}; pass that of the server or of a site")
+        raise CheckError(f"there is no folder {folder}; pass the server's or a site's")
     return folder
 
 
 def _show(console: Console, item: Item) -> None:
-    """Never folded, so that paths and commands can be copied."""
+    """Never folded, so that paths and commands can be copied. Errors of a user's code may have several lines."""
     mark, colour = MARKS[item.result]
-    dim = "dim" if item.result == SKIPPED else ""
-    console.print(Text.assemble((mark, colour), f"  {item.item}: ", (item.found, dim)), soft_wrap=True)
+    dim, found = "dim" if item.result == SKIPPED else "", " ".join(item.found.split())
+    console.print(Text.assemble((mark, colour), f"  {item.item}: ", (found, dim)), soft_wrap=True)
     for number, line in enumerate(item.do.splitlines()):
         console.print(Text(f"      {'->' if number == 0 else '  '} {line}"), soft_wrap=True)
 
 
 def _verdict(results: Counter[str]) -> Text:
+    warnings = f"{results[WARN]} warning{'s' * (results[WARN] != 1)}"
     if results[FAIL]:
-        also = f", {results[WARN]} warned" if results[WARN] else ""
-        return Text(f"{results[FAIL]} of {results.total()} failed{also}", style="bold red")
+        also = f", {warnings}" if results[WARN] else ""
+        return Text(f"{results[FAIL]} of {results.total()} checks failed{also}", style="bold red")
     if results[WARN]:
-        return Text(f"nothing failed; {results[WARN]} of {results.total()} warned", style="yellow")
-    return Text(f"all {results.total()} are ok", style="green")
+        return Text(f"nothing failed, {warnings}", style="yellow")
+    return Text("nothing failed", style="green")

@@ -5,13 +5,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from fedrl.errors import FedRLError
-from fedrl.organisations import certificates, init, node_keys
+from fedrl.organisations import certificates, node_keys
 from fedrl.organisations.check_items import Item, fail, ok, skipped, warn
 from fedrl.organisations.layout import ServerFiles, SiteFiles
 
 SOON = timedelta(days=30)
-RENEW = "fedrl federation init --renew, where ca.key is"
-NEW_KEY = "ask the operator for a new key: fedrl federation init DIR --add SITE"
+SIGNER, HOST, KEY = "signer of server.crt", "host in server.crt", "key of server.crt"
+RENEW = "fedrl federation init DIR --renew, on the machine that has ca.key"
+NEW_KEY = "ask the operator for a new key (fedrl federation init DIR --add SITE)"
 
 
 def dates(path: Path, do: str) -> Item:
@@ -23,48 +24,45 @@ def dates(path: Path, do: str) -> Item:
         return fail(item, str(error), "")
     begins, ends, now = certificates.valid_from(certificate), certificates.valid_until(certificate), datetime.now(UTC)
     if now > ends:
-        return fail(item, f"expired on {ends:%Y-%m-%d}", do)
+        return fail(item, f"it expired on {ends:%Y-%m-%d}", do)
     if now < begins:
-        return fail(
-            item,
-            f"valid from {begins:%Y-%m-%d %H:%M} UTC on, and this clock says {now:%Y-%m-%d %H:%M}",
-            "set the clock",
-        )
+        found = f"not valid before {begins:%Y-%m-%d %H:%M} UTC, and this machine's clock says {now:%Y-%m-%d %H:%M}"
+        return fail(item, found, "set the clock (timedatectl set-ntp true)")
     if ends - now < SOON:
-        return warn(item, f"ends in {(ends - now).days} days, on {ends:%Y-%m-%d}", do)
+        return warn(item, f"it expires in {(ends - now).days} days, on {ends:%Y-%m-%d}", do)
     return ok(item, f"valid until {ends:%Y-%m-%d}")
 
 
-def of_server(files: ServerFiles) -> Iterator[Item]:
-    """Both certificates: dates, who signed the server's, which host it names, whether the key is its own."""
-    yield dates(files.ca, "make a new federation: fedrl federation init")
+def of_server(files: ServerFiles, host: str | None) -> Iterator[Item]:
+    """Both certificates: dates, who signed the server's, whether it names the host, whether the key is its own."""
+    yield dates(files.ca, "make a new federation (fedrl federation init) and hand out its folders")
     yield dates(files.certificate, RENEW)
     try:
         certificate, authority = certificates.read(files.certificate), certificates.read(files.ca)
     except FedRLError:  # the lines on dates have its sentence
-        yield skipped("server.crt", "it or ca.crt cannot be read")
+        why = "server.crt or ca.crt cannot be read"
+        yield from (skipped(item, why) for item in (SIGNER, HOST, KEY))
         return
     signed = certificates.is_signed_by(certificate, authority)
     yield (
-        ok("signer of server.crt", "the authority in ca.crt")
+        ok(SIGNER, "the authority in ca.crt")
         if signed
-        else fail("signer of server.crt", "not the authority in ca.crt, which is the one that sites trust", RENEW)
+        else fail(SIGNER, "not the authority in ca.crt, which sites trust", RENEW)
     )
-    try:
-        host = init.server_address(files).host
-        named = certificates.is_for_host(certificate, host)
-        found = f"it names {', '.join(certificates.names(certificate))}"
-        item = "host in server.crt"
-        yield ok(item, found) if named else fail(item, f"{found}, and sites connect to {host}", RENEW)
-    except FedRLError as error:
-        yield fail("host in server.crt", str(error), "")
+    found = f"it names {', '.join(certificates.names(certificate)) or 'no host'}"
+    if host is None:
+        yield skipped(HOST, "server.toml cannot be read")
+    elif certificates.is_for_host(certificate, host):
+        yield ok(HOST, found)
+    else:
+        yield fail(HOST, f"{found}, but sites connect to {host}", RENEW)
     try:
         matches = certificates.is_for_key(certificate, files.key)
-        do = f"restore both from one backup, or {RENEW}"
-        item = "key of server.crt"
-        yield ok(item, "server.key is its own") if matches else fail(item, "server.key is the key of another one", do)
+        do = f"restore both from the same backup, or {RENEW}"
+        found = "server.key belongs to another certificate"
+        yield ok(KEY, "server.key belongs to it") if matches else fail(KEY, found, do)
     except FedRLError as error:
-        yield fail("key of server.crt", str(error), RENEW)
+        yield fail(KEY, str(error), RENEW)
 
 
 def key_pair(files: SiteFiles) -> Item:
@@ -75,35 +73,43 @@ def key_pair(files: SiteFiles) -> Item:
         return fail("key of this site", str(error), "")
     if not same:
         return fail("key of this site", f"{files.public_key.name} is not the public half of {files.key.name}", NEW_KEY)
-    return ok("key of this site", f"{files.public_key.name} is its public half")
+    return ok("key of this site", f"{files.key.name} and {files.public_key.name} belong together")
 
 
 def registered(files: ServerFiles, sites: list[str]) -> Iterator[Item]:
-    """Whether every site has a public key of its own."""
+    """Whether every site has a public key of its own. One without a key is left out, as if it had not come yet."""
     keys: dict[bytes, str] = {}
-    bad = False
-    for name in sites:
-        try:
-            key = node_keys.read_public(files.site_keys / f"{name}.pub")
-        except FedRLError as error:
-            bad = True
-            yield fail(f"key of {name}", str(error), f"put site.pub of that site there, or: init DIR --add {name}")
-            continue
-        if key in keys:
-            bad = True
-            yield fail(f"key of {name}", f"the same as that of {keys[key]}: they could act for each other", NEW_KEY)
-        keys[key] = name
+    odd = [item for name in sites if (item := _registered(files, name, keys)) is not None]
     extra = sorted(path.stem for path in files.site_keys.glob("*.pub") if path.stem not in sites)
-    for name in extra:
-        yield warn(f"key of {name}", "federation.toml has no such site", "remove the key, or add the site to [sites]")
-    if not bad and not extra:
-        yield ok("keys of sites", f"one for each of {', '.join(sites)}")
+    do = "delete the file, or add the site to [sites]"
+    odd += [warn(f"key of {name}", "federation.toml has no such site", do) for name in extra]
+    yield from odd or [ok("keys of sites", f"one for each of {', '.join(sites)}")]
+
+
+def _registered(files: ServerFiles, name: str, keys: dict[bytes, str]) -> Item | None:
+    """What is wrong with the site's key, which joins those that are known."""
+    item, path = f"key of {name}", files.site_keys / f"{name}.pub"
+    give = f"copy its site.pub to {path}, or make a new key: fedrl federation init DIR --add {name}"
+    if not path.exists():
+        return warn(item, f"{path} is not there, so {name} cannot connect and is left out of every round", give)
+    try:
+        key = node_keys.read_public(path)
+    except FedRLError as error:
+        return fail(item, str(error), give)
+    other = keys.setdefault(key, name)
+    if other != name:
+        return fail(
+            item,
+            f"the same as the key of {other}: each could act for the other",
+            f"give {name} a key of its own: {give}",
+        )
+    return None
 
 
 def authority_key(files: ServerFiles) -> Item:
     """The key of the authority can make a server's certificate for anybody: it should not be on this machine."""
     for path in (files.home / "ca.key", files.home.resolve().parent / "ca" / "ca.key"):
         if path.exists():
-            do = "move the folder ca to a disk that is not connected; it is needed for new certificates only"
-            return warn("key of the authority", f"{path} is on this machine", do)
-    return ok("key of the authority", "not on this machine, as far as can be seen from this folder")
+            do = "keep the folder ca on a disk that is not connected; only a new certificate needs it"
+            return warn("key of the authority", f"{path} is on this machine: who reads it can act as the server", do)
+    return ok("key of the authority", "not beside this folder")

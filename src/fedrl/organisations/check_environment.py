@@ -1,4 +1,4 @@
-"""The first steps of a site's environment, looked at in a process of their own: a user's code may hang or crash."""
+"""The first steps of a site's environment, taken in a process of their own: a user's code may hang or crash."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def items(home: Path, patience: float = PATIENCE) -> Iterator[Item]:
     yield from seen
     if len(seen) < len(NAMES):
         yield _broken(NAMES[len(seen)], code, patience, lines[-1] if lines else "")
-        yield from (skipped(name, "its process is gone") for name in NAMES[len(seen) + 1 :])
+        yield from (skipped(name, "the process that tried it is gone") for name in NAMES[len(seen) + 1 :])
 
 
 def _run(words: list[str], errors: Path, patience: float) -> int | None:
@@ -50,11 +50,9 @@ def _run(words: list[str], errors: Path, patience: float) -> int | None:
 
 
 def _broken(name: str, code: int | None, patience: float, last: str) -> Item:
-    said = f"; the last line on its stderr: {last:.300}" if last else ""
+    said = f"; the last line on stderr is: {last:.300}" if last else ""
     if code is None:
-        do = "look what the environment waits for (a licence, a display, another program)"
+        do = "find out what the environment waits for: a licence, a display, another program"
         return fail(name, f"not finished after {patience:g} s{said}", do)
-    how = f"killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
-    return fail(
-        name, f"the process that tried it was {how}{said}", "run the environment alone in Python, and correct it"
-    )
+    how = f"was killed by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return fail(name, f"the process that tried it {how}{said}", "step the environment alone in Python, and correct it")

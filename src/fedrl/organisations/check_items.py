@@ -1,4 +1,4 @@
-"""The lines of `fedrl federation check`, and what server and sites have looked at alike: files, versions, programs, disk."""
+"""The lines of `fedrl federation check`, and those that server and sites share: files, versions, programs, disk."""
 
 import os
 import shlex
@@ -6,12 +6,13 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from fedrl.organisations.agreement import Agreement
 from fedrl.organisations.status import is_held
-from fedrl.organisations.versions import MISSING, PACKAGES, installed
+from fedrl.organisations.versions import MISSING, PACKAGES, differing, install, installed
 from fedrl.records import lock
 
 OK, WARN, FAIL, SKIPPED = "ok", "warn", "fail", "skipped"
@@ -38,7 +39,7 @@ def fail(item: str, found: str, do: str) -> Item:
 
 
 def skipped(item: str, why: str) -> Item:
-    return Item(item, SKIPPED, f"not looked at: {why}")
+    return Item(item, SKIPPED, f"not checked: {why}")
 
 
 def files(needed: Sequence[Path], private: Sequence[Path], source: str) -> Iterator[Item]:
@@ -58,33 +59,39 @@ def _private(path: Path) -> Item:
     mode = stat.S_IMODE(about.st_mode)
     if about.st_uid != os.geteuid():
         do = f"run fedrl as that user, or: sudo chown {os.geteuid()} {shlex.quote(str(path))}"
-        return fail(item, f"{path} belongs to user {about.st_uid}, and this is user {os.geteuid()}", do)
+        return fail(item, f"{path} belongs to user {about.st_uid}, and you are user {os.geteuid()}", do)
     if mode & 0o077:
-        return fail(item, f"{mode:o}: others on this machine can read it", f"chmod 600 {shlex.quote(str(path))}")
-    return ok(item, f"{mode:o}, and this user's own")
+        return fail(
+            item, f"{mode:o}, so other users of this machine can read it", f"chmod 600 {shlex.quote(str(path))}"
+        )
+    return ok(item, f"{mode:o}, and it is yours")
 
 
-def package_versions(agreed: Mapping[str, object]) -> Iterator[Item]:
+def package_versions(agreement: Agreement | None) -> Iterator[Item]:
     """This machine's versions against [versions] of federation.toml, one line for each that differs."""
-    here = installed()
-    differing = {name: str(agreed[name]) for name in here if name in agreed and str(agreed[name]) != here[name]}
-    needed = ".".join(differing.pop("python", here["python"]).split(".")[:2])  # 3.11.2 is as good as 3.11.9
+    here, agreed = installed(), agreement.versions if agreement else {}
+    needed = ".".join(agreed.get("python", here["python"]).split(".")[:2])  # 3.11.2 is as good as 3.11.9
     if needed != here["python"]:
-        found = f"Python {here['python']} here, {needed} where the federation was made; last digits may differ"
-        yield warn("version of python", found, f"make an environment of Python {needed}, if bytes must be equal")
-    command = "pip install " + " ".join(f"'{name}=={needed}'" for name, needed in differing.items())
-    for name, needed in differing.items():
-        yield fail(f"version of {name}", f"{here[name]} here, federation.toml needs {needed}", command)
-    gone = [name for name in PACKAGES if here[name] == MISSING and name not in differing]
+        found = (
+            f"Python {here['python']} here, {needed} in federation.toml: fine, but last digits of results may differ"
+        )
+        yield warn("version of python", found, f"if bytes must be equal, make an environment with Python {needed}")
+    others = differing(agreed)
+    for name, number in others.items():
+        yield fail(f"version of {name}", f"{here[name]} here, {number} in federation.toml", install({name: number}))
+    gone = [name for name in PACKAGES if here[name] == MISSING and name not in others]
     for name in gone:
         yield fail(f"version of {name}", MISSING, "pip install 'fedrl[flower]'")
-    if differing or gone:
+    if others or gone:
         return
     words = ", ".join(f"{name} {number}" for name, number in here.items())
-    if not any(name in agreed for name in PACKAGES):
-        yield warn("versions", f"{words}; federation.toml has no [versions]", "compare them with the operator's")
-    else:
+    if agreement is None:
+        yield skipped("versions", f"federation.toml cannot be read; here are {words}")
+    elif any(name in agreed for name in PACKAGES):
         yield ok("versions", words)
+    else:
+        do = "add [versions], as `fedrl federation init` writes it, or compare these with the other sites'"
+        yield warn("versions", f"{words}; federation.toml has no [versions]", do)
 
 
 def programs(names: Sequence[str]) -> Item:
@@ -92,9 +99,9 @@ def programs(names: Sequence[str]) -> Item:
     beside = str(Path(sys.executable).parent)
     missing = [name for name in names if not shutil.which(name, path=beside) and not shutil.which(name)]
     if missing:
-        found = f"{', '.join(missing)} neither in {beside} nor on the PATH"
+        found = f"{', '.join(missing)} not found, neither in {beside} nor on the PATH"
         return fail("programs of Flower", found, "pip install 'fedrl[flower]' in the environment that fedrl runs in")
-    return ok("programs of Flower", f"{', '.join(names)} are there")
+    return ok("programs of Flower", ", ".join(names))
 
 
 def disk(folder: Path) -> Item:
@@ -103,16 +110,26 @@ def disk(folder: Path) -> Item:
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(b"x")
     except OSError as error:
-        return fail("disk", f"{folder} cannot be written ({error.strerror})", "give this user the right, or free space")
+        return fail(
+            "disk",
+            f"{folder} cannot be written to ({error.strerror})",
+            "make it writable for this user, or free some space",
+        )
     free = shutil.disk_usage(folder).free
     found = f"{free / 2**30:.1f} GB free" if free >= 2**30 else f"{free / 2**20:.0f} MB free"
     if free < LEAST_SPACE:
         return fail("disk", f"{found} in {folder}, at least {LEAST_SPACE / 2**20:.0f} MB are needed", "free some space")
     if free < LITTLE_SPACE:
         return warn("disk", f"{found} in {folder}; state and logs grow while it runs", "free some space")
-    return ok("disk", f"{found}, and it can be written")
+    return ok("disk", f"{found}, and the folder is writable")
 
 
-def in_use(folder: Path, what: str) -> Item:
-    """Whether a process runs the folder already: worth knowing, no fault."""
-    return ok("in use", f"{what} by process {lock.owner(folder)}" if is_held(folder) else "by nobody")
+def in_short(agreement: Agreement) -> str:
+    counts = {"round": agreement.rounds, "client": agreement.num_clients, "site": len(agreement.sites)}
+    words = ", ".join(f"{count} {name}{'s' * (count != 1)}" for name, count in counts.items())
+    return f"{agreement.name}: {words}; digest {agreement.digest[:12]}, which must be the same everywhere"
+
+
+def running(folder: Path) -> Item:
+    """Whether a process serves or joins with this folder already: worth knowing, no fault."""
+    return ok("running", f"yes, as process {lock.owner(folder)}" if is_held(folder) else "no")

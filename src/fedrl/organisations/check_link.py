@@ -22,6 +22,7 @@ SET = "set this machine's clock (timedatectl set-ntp true), or tell the operator
 WHICH_PORT = "ask the operator for the address of the proxy, and correct `server` in site.toml"
 EXPIRED, NOT_YET, OTHER_HOST, OTHER_ADDRESS = 10, 9, 62, 64  # OpenSSL's numbers, X509_V_ERR_…
 UNKNOWN_SIGNER = (2, 7, 18, 19, 20, 21, 24, 30)
+BRACKETS = re.compile(r"[\[(].*?[\])] ?")  # OpenSSL's numbers and places
 PORT = "port of the server"
 NAMES = ("name of the server", PORT, "TLS", "proxy", "clock")
 
@@ -33,7 +34,9 @@ def items(address: str, ca: Path) -> Iterator[Item]:
         found = sorted({str(entry[4][0]) for entry in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)})
     except OSError as error:
         do = "correct `server` in site.toml, or ask whoever looks after your network's names (DNS)"
-        yield from _stop(0, f"no address is known for {host} ({error.strerror})", do, "the server's address is not known")
+        yield from _stop(
+            0, f"no address is known for {host} ({error.strerror})", do, "the server's address is not known"
+        )
         return
     yield ok(NAMES[0], host if found == [host] else f"{host} is {', '.join(found)}")
     try:
@@ -47,7 +50,10 @@ def items(address: str, ca: Path) -> Iterator[Item]:
 
 def _no_connection(address: str, error: OSError) -> tuple[str, str]:
     if isinstance(error, TimeoutError):
-        return f"{address} does not answer within {PATIENCE:.0f} s", "ask the operator, or whoever looks after the firewalls"
+        return (
+            f"{address} does not answer within {PATIENCE:.0f} s",
+            "ask the operator, or whoever looks after the firewalls",
+        )
     if isinstance(error, ConnectionRefusedError):
         return f"{address} refuses connections", "ask the operator whether the server is running, and on which port"
     return f"{address} cannot be reached ({error.strerror or error})", "check this machine's network"
@@ -103,7 +109,10 @@ def _distrust(host: str, ca: Path, error: ssl.SSLCertVerificationError) -> tuple
     """What is wrong with the server's certificate, and what to do."""
     if error.verify_code == EXPIRED:
         found = f"by this machine's clock, the certificate of {host} has expired"
-        return found, "if the clock is right, ask the operator for a new certificate (fedrl federation init DIR --renew)"
+        return (
+            found,
+            "if the clock is right, ask the operator for a new certificate (fedrl federation init DIR --renew)",
+        )
     if error.verify_code == NOT_YET:
         found = f"by this machine's clock, the certificate of {host} is not valid yet"
         return found, "set this machine's clock (timedatectl set-ntp true), or ask the operator"
@@ -112,7 +121,10 @@ def _distrust(host: str, ca: Path, error: ssl.SSLCertVerificationError) -> tuple
         return f"the certificate is for another host than {host}", do
     if error.verify_code in UNKNOWN_SIGNER:
         found = f"the certificate of {host} was not signed by the authority in {ca}"
-        return found, "ask the operator for this federation's ca.crt; if it is the same, it is not the server that answers"
+        return (
+            found,
+            "ask the operator for this federation's ca.crt; if it is the same, it is not the server that answers",
+        )
     return f"the certificate of {host} is refused ({error.verify_message})", "show this line to the operator"
 
 
@@ -124,7 +136,7 @@ def _no_tls(address: str, error: Exception) -> Iterator[Item]:
     if isinstance(error, TimeoutError):
         found = f"{address} accepts the connection, but says nothing for {PATIENCE:.0f} s"
     else:
-        found = f"{address} does not speak TLS ({re.sub(r'[[(].*?[])] ?', '', str(error)).strip()})"
+        found = f"{address} does not speak TLS ({BRACKETS.sub('', str(error)).strip()})"
     yield from _stop(2, found, WHICH_PORT, "there is no TLS")
 
 

@@ -1,7 +1,7 @@
 """The common policy, in every site's folder after each evaluation: what the federation is for.
 
 The file is of the kind that every run leaves (`fedrl.records.policy_file`). If clients keep a part of the policy to
-themselves, it has those of this site.
+themselves, it has those of this site. Of language agents, the adapter is also in a folder that peft reads.
 """
 
 import jax
@@ -29,6 +29,10 @@ def save(work: SiteWork, run: str, item: Item, sent: Leaves) -> None:
     content = policy_file.content(work.algorithm, own, state, seeds, work.agreement.name)
     played = item.address[1] if item.address[0] == "round" else work.agreement.rounds
     save_tree(work.site.files.policy, content.tensors, content.header | {"rounds": str(played)})
+    if work.agreement.tables["model"] is not None:
+        from fedrl.organisations import language_adapter
+
+        language_adapter.save(work.site, work.agreement, work.algorithm.answer(server))
 
 
 def _memories(work: SiteWork, run: str, item: Item) -> Tree:

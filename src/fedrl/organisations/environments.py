@@ -4,20 +4,28 @@ import importlib
 import inspect
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fedrl.environments import gymnasium_ids
-from fedrl.environments.protocol import Host
-from fedrl.federations.agents_as_rows import host_of_parallel
+import numpy as np
+
+from fedrl.environments import gymnasium_ids, spaces
+from fedrl.environments.errors import EnvironmentFailed
+from fedrl.environments.protocol import Host, OpenSimulator, Simulator
+from fedrl.environments.spaces import Description
+from fedrl.federations import agents_as_rows
 from fedrl.federations.federation import Federation
 from fedrl.federations.gymnasium_envs import host_of
 from fedrl.organisations import parts
 from fedrl.organisations.agreement import Agreement
+from fedrl.organisations.check_spaces import differences
 from fedrl.organisations.site import Site
 from fedrl.organisations.tables import FileError
+from fedrl.rollouts.host import close
 
+COPY = {"gymnasium": 1, "pettingzoo": 0}  # what to open for one copy: with 0, as many agents as there are
 MakeOwn = Callable[[int], Any]  # (i, counted from 0 among the site's clients) -> environment
 
 
@@ -63,26 +71,59 @@ def imported(site: Site) -> Callable[..., Any]:
 
 def federation(site: Site, agreement: Agreement) -> Federation:
     """The federation as this site knows it: only its own clients' environments can be opened."""
-    own, make = agreement.clients_of(site.name), maker(site)
+    own, opens = agreement.clients_of(site.name), _opener(site, agreement)
 
-    def make_env(client: int) -> Any:
-        return make(client - own.start)
-
-    known = parts.federation_of(agreement, parts.closed)
-    agreed = known.environment
-    assert isinstance(agreed, Host)
-    seen, done = parts.descriptions(agreement)
-    build = host_of_parallel if site.kind == "pettingzoo" else host_of
-    host = build(
-        make_env,
-        seen,
-        done,
-        gamma=agreement.gamma,
-        max_episode_steps=agreement.max_episode_steps,
-        rescale=agreement.rescale,
-    )
-
-    def open_own(client_id: int, env_params: Any, num_envs: int) -> Any:
-        return (host.open if client_id in own else parts.closed)(client_id, env_params, num_envs)
+    def open_own(client_id: int, env_params: Any, num_envs: int) -> Simulator:
+        return (opens if client_id in own else parts.closed)(client_id, env_params, num_envs)
 
     return parts.federation_of(agreement, open_own)
+
+
+def try_all(site: Site, agreement: Agreement, environment: Host) -> None:
+    """Open one copy of the environment of each of the site's clients."""
+    for client in agreement.clients_of(site.name):
+        simulator: Any = environment.open(client, np.int32(client), COPY[site.kind])
+        agents = simulator.agents if site.kind == "pettingzoo" else 1
+        close(client, simulator)
+        if agreement.episodes % agents:
+            raise FileError(
+                f"{site.files.settings}: the environment of client {client} has {agents} agents, each of whose episodes "
+                f"counts; federation.toml has episodes = {agreement.episodes}, so agree on a multiple of {agents}"
+            )
+
+
+def _opener(site: Site, agreement: Agreement) -> OpenSimulator:
+    make, first, agreed = maker(site), agreement.clients_of(site.name).start, parts.descriptions(agreement)
+    most, rescale = agreement.max_episode_steps, agreement.rescale
+
+    def check(client: int, whose: str, own: Sequence[Description]) -> None:
+        phrases = [
+            phrase
+            for mine, other, name in zip(own, agreed, ("observations", "actions"), strict=True)
+            for phrase in differences(spaces.common(mine), spaces.common(other), name)
+        ]
+        if phrases:
+            raise EnvironmentFailed(
+                f"client {client}{whose}: {'; '.join(phrases)}; change the environment, or agree on other [spaces]"
+            )
+
+    if site.kind == "pettingzoo":
+        if not most:
+            raise FileError(
+                f'{site.files.settings} says kind = "pettingzoo", whose episodes need a limit; agree on max_episode_steps'
+            )
+        return agents_as_rows.opener(
+            lambda client: partial(make, client - first),
+            lambda client, agent, own: check(client, f", {agent}", own),
+            max_episode_steps=most,
+            rescale=rescale,
+        )
+    host = host_of(
+        lambda client: make(client - first),
+        agreed,
+        lambda client, env, own: check(client, "", own),
+        gamma=agreement.gamma,
+        max_episode_steps=most,
+        rescale=rescale,
+    )
+    return host.open

@@ -24,9 +24,9 @@ from fedrl.engines.wire import on_host
 from fedrl.faults import Faults
 from fedrl.flower.messages import needed_leaves
 from fedrl.organisations.agreement import Agreement
-from fedrl.organisations.answers import Asked
+from fedrl.organisations.answers import MOST_WORDS, Asked
 from fedrl.organisations.remote import version_of
-from fedrl.organisations.sites import Part, Sites
+from fedrl.organisations.sites import Part, Sites, asked_words
 from fedrl.organisations.tables import FileError
 from fedrl.organisations.trips import Trip, Work
 from fedrl.types import Algorithm, Exchange
@@ -129,22 +129,31 @@ def discount_of(agreement: Agreement) -> Callable[[Any], Any] | None:
         return None
     module, colon, name = late.partition(":")
     if not colon:
-        if late not in ("inverse",):
-            raise FileError(
-                f'federation.toml [rules]: late must be "drop", "inverse" or "module:function", got {late!r}; correct it'
-            )
         return channels.inverse
     try:
         function: Callable[[Any], Any] = getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise FileError(f"federation.toml [rules]: late = {late!r} cannot be imported ({error}); correct it") from error
+    ages = jnp.arange(3, dtype=jnp.int32)
+    factors = np.asarray(function(ages), np.float32)
+    if factors.shape != (3,) or factors[0] != 1:
+        raise FileError(
+            f"federation.toml [rules]: late = {late!r} makes {factors.tolist()} of the staleness [0, 1, 2]; it must give a "
+            "factor for each, and 1 for 0"
+        )
     return function
 
 
 def _check_size(site: str, parts: list[Part]) -> None:
+    """Flower cuts arrays into pieces of 5 MiB, and words not at all."""
     size = sum(len(data) for part in parts for _, data in part.arrays.values())
     if size > MOST_BYTES:
         raise FileError(
             f"the message to site {site} has {size / 1e9:.1f} GB, Flower carries at most {MOST_BYTES / 1e9:.1f}; federate "
             "fewer parameters (adapters of a lower rank, a smaller network)"
+        )
+    if (words := len(asked_words(parts))) > MOST_WORDS:
+        raise FileError(
+            f"the message to site {site} lists its clients in {words / 1e6:.1f} MB, Flower carries at most "
+            f"{MOST_WORDS / 1e6:.1f} that are not arrays; ask fewer clients per round, or divide the site into several"
         )

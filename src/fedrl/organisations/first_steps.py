@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fedrl.environments import spaces
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.spaces import Description
 from fedrl.errors import FedRLError
+from fedrl.federations.federation import Method
 from fedrl.federations.gymnasium_envs import describe_spaces, naming_client
 from fedrl.organisations import agreement as agreements
 from fedrl.organisations import check_spaces, environments, parts, site_work
@@ -27,7 +29,7 @@ from fedrl.organisations.status import in_words
 from fedrl.organisations.step_times import first_reset, most_steps, short, time_steps
 from fedrl.types import Algorithm
 
-MEND = "correct the environment; a traceback comes from stepping it alone in Python"
+MEND = "correct the environment; stepping it alone in Python shows a traceback"
 
 
 class Opened(NamedTuple):
@@ -47,48 +49,52 @@ def main(home: Path, out: Path) -> None:
 
 def look(site: Site, agreement: Agreement) -> Iterator[Item]:
     """One item for each of `check_environment.NAMES`, in this order."""
-    algorithm = None
-    if agreement.spaces is None and not agreement.tables["recipe"]:
+    method, algorithm = None, None
+    if agreement.spaces is None and not agreement.tables["recipe"] and not agreement.tables["model"]:
         yield skipped(METHOD, "federation.toml has no [spaces]")
     else:
         try:
-            algorithm = _built(agreement)
+            method, algorithm = _built(site, agreement)
             yield ok(METHOD, f"{_name(agreement)} can be built")
         except FedRLError as error:
             yield fail(METHOD, str(error), "install what is missing, or tell the operator")
-    yield _refusals(site, agreement, algorithm)
-    yield from _environment(site, agreement, algorithm)
+        except Exception as error:  # of a module that federation.toml names, or what its settings are checked with
+            yield fail(METHOD, f"building it raised {type(error).__name__}: {error}", "tell the operator")
+    yield _refusals(site, agreement, method, algorithm)
+    if agreement.tables["model"]:
+        yield from _tasks(site, agreement)
+    else:
+        yield from _environment(site, agreement, algorithm)
 
 
-def _built(agreement: Agreement) -> Algorithm:
+def _built(site: Site, agreement: Agreement) -> tuple[Method, Algorithm]:
     """The algorithm without environments; errors are sentences."""
-    known = parts.of(agreement)
+    known = parts.of(agreement, model=site.model)
     algorithm = known.method(known.federation)
     parts.check(algorithm)
-    return algorithm
+    return known.method, algorithm
 
 
 def _name(agreement: Agreement) -> str:
     return str((agreement.tables["method"] or agreement.tables["recipe"] or {}).get("name", "the method"))
 
 
-def _refusals(site: Site, agreement: Agreement, algorithm: Algorithm | None) -> Item:
+def _refusals(site: Site, agreement: Agreement, method: Method | None, algorithm: Algorithm | None) -> Item:
     if not any((site.refuse.algorithms, site.refuse.largest_local_steps, site.refuse.smallest_noise)):
         return ok(REFUSALS, "site.toml refuses nothing")
-    if algorithm is None:
+    if method is None or algorithm is None:
         return skipped(REFUSALS, "the method cannot be built")
     try:
-        site_work.refuse(site, agreement, algorithm)
+        site_work.refuse(site, agreement, method, algorithm)
     except FedRLError as error:
         return fail(REFUSALS, str(error), "")
-    return ok(REFUSALS, "nothing that site.toml refuses was agreed")
+    return ok(REFUSALS, "federation.toml asks for nothing that site.toml refuses")
 
 
 def _environment(site: Site, agreement: Agreement, algorithm: Algorithm | None) -> Iterator[Item]:
     names = (IMPORT, SPACES, RESET, STEPS)
     if not site.environment:
-        why = "language agents have tasks" if agreement.tables["model"] else "site.toml names no environment"
-        yield from (skipped(name, why) for name in names)
+        yield from (skipped(name, "site.toml names no environment") for name in names)
         return
     try:
         make = environments.maker(site)
@@ -99,7 +105,7 @@ def _environment(site: Site, agreement: Agreement, algorithm: Algorithm | None) 
         return
     try:
         with naming_client(0, "make_env"):
-            opened = _open(make(0), agreement)
+            opened = _open(make(0), site, agreement)
     except FedRLError as error:
         yield fail(SPACES, str(error), MEND)
         yield from (skipped(name, "there is no environment with spaces") for name in names[2:])
@@ -109,8 +115,34 @@ def _environment(site: Site, agreement: Agreement, algorithm: Algorithm | None) 
     yield from _acts(site, agreement, algorithm, opened)
 
 
-def _open(env: Any, agreement: Agreement) -> Opened:
+def _tasks(site: Site, agreement: Agreement) -> Iterator[Item]:
+    """Of language agents, whose environments are made of texts."""
+    from fedrl.organisations import language_tasks
+
+    try:
+        make = language_tasks.maker(site, agreement)
+    except FedRLError as error:
+        yield fail(IMPORT, str(error), "")
+        yield from (skipped(name, "the environment cannot be imported") for name in (SPACES, RESET, STEPS))
+        return
+    yield ok(IMPORT, site.environment)
+    yield ok(SPACES, "texts")
+    try:
+        language_tasks.try_tasks(site, agreement, make)
+        yield ok(RESET, "every client's first and last tasks begin with a text and the commands to choose from")
+    except FedRLError as error:
+        yield fail(RESET, str(error), MEND)
+    yield skipped(STEPS, "language agents need the model for them")
+
+
+def _open(env: Any, site: Site, agreement: Agreement) -> Opened:
     agents = getattr(env, "possible_agents", None)
+    kind = "gymnasium" if agents is None else "pettingzoo"
+    if kind != site.kind:
+        raise EnvironmentFailed(
+            f"{site.environment} makes a {type(env).__name__} {'without' if agents is None else 'with'} possible_agents, "
+            f'and site.toml says kind = "{site.kind}"; write kind = "{kind}"'
+        )
     seen, done = env.observation_space, env.action_space
     if agents is not None:
         seen, done = seen(agents[0]), done(agents[0])
@@ -122,7 +154,12 @@ def _spaces(opened: Opened, agreement: Agreement) -> Item:
         if agreement.tables["recipe"]:
             return ok(SPACES, "the recipe's own")
         text = check_spaces.to_toml(*opened.described)
-        return fail(SPACES, "federation.toml has no [spaces]", f"if all agree on these, the operator pastes\n{text}")
+        do = f"if everybody agrees on these, the operator adds them and hands the file out:\n{text}"
+        return fail(SPACES, "federation.toml has no [spaces]", do)
+    try:
+        parts.federation_of(agreement, parts.closed)
+    except FedRLError as error:
+        return fail(SPACES, str(error), "tell the operator")
     agreed = parts.descriptions(agreement)
     pairs = zip(opened.described, agreed, ("observations", "actions"), strict=True)
     phrases = [
@@ -131,9 +168,7 @@ def _spaces(opened: Opened, agreement: Agreement) -> Item:
         for phrase in check_spaces.differences(spaces.common(own), spaces.common(other), name)
     ]
     if phrases:
-        do = (
-            "change the environment (gymnasium.wrappers can), or agree on other spaces; rescale = true evens out bounds"
-        )
+        do = "change the environment (gymnasium.wrappers helps), or agree on other spaces; rescale = true evens out bounds"
         return fail(SPACES, "; ".join(phrases), do)
     return ok(SPACES, "those of federation.toml")
 
@@ -153,11 +188,11 @@ def _acts(site: Site, agreement: Agreement, algorithm: Algorithm | None, opened:
         return
     text = f"{count} steps with finite observations and rewards, {short(each)} each"
     cost = 0.0 if algorithm is None else most_steps(algorithm, agreement) * each * len(agreement.clients_of(site.name))
-    if cost:
-        text += f"; a round asks this site for at most {in_words(cost)} of simulation"
+    if cost >= 1.0:
+        text += f"; a round takes at most {in_words(cost)} of simulation here"
     if cost > agreement.rules.deadline:
         do = "agree on fewer steps or a longer deadline, or make the environment faster"
-        yield warn(STEPS, f"{text}, and the deadline is {agreement.rules.deadline:g} s", do)
+        yield warn(STEPS, f"{text}, but the deadline is {agreement.rules.deadline:g} s", do)
     else:
         yield ok(STEPS, text)
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 LARGEST_HEADER = 64 << 20
 LARGEST_BLOB = 1 << 40
+AT_ONCE = 1 << 20
 
 
 class Frame(NamedTuple):
@@ -32,20 +33,23 @@ def receive(connection: socket.socket) -> Frame:
     size = int.from_bytes(_exactly(connection, 8), "little")
     if size > LARGEST_HEADER:
         raise Broken(f"a header of {size} bytes")
-    header, lengths = json.loads(_exactly(connection, size))
-    if any(not 0 <= length <= LARGEST_BLOB for length in lengths):
-        raise Broken("impossible lengths")
+    try:
+        header, lengths = json.loads(_exactly(connection, size))
+        if any(type(length) is not int or not 0 <= length <= LARGEST_BLOB for length in lengths):
+            raise ValueError("impossible lengths")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise Broken(f"a header that is none ({type(error).__name__})") from error
     return Frame(header, [_exactly(connection, length) for length in lengths])
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:
-    data = bytearray(size)
-    view, done = memoryview(data), 0
-    while done < size:
-        count = connection.recv_into(view[done:])
-        if count == 0:
+    """So many bytes; memory is taken as they come, whatever was announced."""
+    data = bytearray()
+    while len(data) < size:
+        piece = connection.recv(min(size - len(data), AT_ONCE))
+        if not piece:
             raise Broken("the connection ended early")
-        done += count
+        data += piece
     return bytes(data)
 
 

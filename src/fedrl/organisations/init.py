@@ -1,7 +1,6 @@
 """`fedrl federation init`: the folders of a federation, one for the server, one to hand to each site."""
 
 import os
-import re
 import secrets
 import shutil
 import tempfile
@@ -11,7 +10,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from fedrl.organisations import addresses, agreement, certificates, node_keys, tables, templates, world
+from fedrl.organisations import (
+    addresses,
+    agreement,
+    certificates,
+    node_keys,
+    server_settings,
+    templates,
+    versions,
+    world,
+)
 from fedrl.organisations.addresses import Address
 from fedrl.organisations.certificates import AuthorityFiles
 from fedrl.organisations.layout import ServerFiles, SiteFiles
@@ -19,8 +27,6 @@ from fedrl.organisations.private_files import write_private, write_public
 from fedrl.organisations.tables import FileError
 from fedrl.organisations.templates import World
 
-RESERVED = ("server", "ca")
-LONGEST_NAME = 64
 MOST_CLIENTS = 10_000
 
 
@@ -54,7 +60,7 @@ def create(
     Each of `sites` is a name, which stands for `clients` clients, or "name:3".
     """
     folder = Path(os.path.abspath(folder))
-    counts, where = parse_sites(sites, clients), _reachable(address)
+    counts, where = parse_sites(sites, clients), addresses.parse_reachable(address, "--address")
     listens = addresses.parse_listen(listen, "--listen") if listen else addresses.default_listen(where)
     _refuse_existing(folder)
     seen, note = _look(environment)
@@ -65,7 +71,9 @@ def create(
         certificates.create_authority(authority, folder.name)
         certificates.issue_server(authority, server, where.host)
         write_public(server.ca, authority.certificate.read_bytes())
-        write_public(server.agreement, templates.federation(folder.name, counts, seen).encode())
+        here = {package: number for package, number in versions.installed().items() if number != versions.MISSING}
+        text = templates.federation(folder.name, counts, seen, here)
+        write_public(server.agreement, text.encode())
         write_public(server.settings, templates.server(where, listens).encode())
         for name, count in counts.items():
             files = SiteFiles(new / name)
@@ -78,7 +86,8 @@ def create(
 def add(folder: Path, name: str, environment: str | None = None) -> Added:
     """A folder and a key pair for a site that federation.toml lists. If it has a key, that is revoked and replaced.
 
-    A site's folder that is there keeps its settings, secret and memory.
+    A site's folder that is there keeps its settings, secret and memory. The old key is revoked last: after a crash it is
+    still good, and the same command again finishes the work.
     """
     folder = Path(os.path.abspath(folder))
     server = _server_of(folder)
@@ -88,14 +97,15 @@ def add(folder: Path, name: str, environment: str | None = None) -> Added:
             f"{server.agreement} has the sites {', '.join(agreed.sites)}, not {name!r}; add it at the end of [sites], hand "
             "the file to every site, and say this again"
         )
-    files, revoked = SiteFiles(folder / name), _revoke(server, name)
+    files = SiteFiles(folder / name)
     if is_new := not files.home.exists():
-        count = len(agreed.clients_of(name))
-        settings = templates.site(name, server_address(server), count, environment or world.DEFAULT)
+        address, seen = server_settings.read(server).address, _look(environment)[0]
+        settings = templates.site(name, address, len(agreed.clients_of(name)), environment or world.DEFAULT, seen.kind)
         with _renamed_when_done(files.home) as new:
             line = _fill(SiteFiles(new), server, name, settings)
     else:
         line = _hand_out(files, server, name)
+    revoked = _revoke(server, name)
     _register(server, name, line)
     return Added(files, is_new, revoked)
 
@@ -104,7 +114,7 @@ def renew(folder: Path, days: int = certificates.SERVER_DAYS) -> datetime:
     """A new certificate and key for the server, for the host in server.toml; returns until when it is valid."""
     folder = Path(os.path.abspath(folder))
     server = _server_of(folder)
-    host = server_address(server).host
+    host = server_settings.read(server).address.host
     return certificates.valid_until(certificates.issue_server(AuthorityFiles(folder / "ca"), server, host, days))
 
 
@@ -113,38 +123,19 @@ def parse_sites(sites: Sequence[str], clients: int = 1) -> dict[str, int]:
     counts: dict[str, int] = {}
     for item in sites:
         name, colon, number = item.strip().partition(":")
-        if not re.fullmatch(agreement.NAME, name) or len(name) > LONGEST_NAME or name.lower() in RESERVED:
-            raise FileError(
-                f"--sites has {item!r}, which cannot name a site; begin with a letter or digit, go on with letters, digits, "
-                f"- and _ ({LONGEST_NAME} at most), and leave {' and '.join(RESERVED)} out: --sites ward7,ward8:3"
-            )
-        if name.lower() in map(str.lower, counts):
-            raise FileError(f"--sites names {name!r} twice (capitals do not count); give every site a name of its own")
+        agreement.check_name(name, list(counts), "--sites")
         if colon and not (number.isascii() and number.isdecimal() and 1 <= int(number[:9]) <= MOST_CLIENTS):
-            raise FileError(f"--sites has {item!r}, expected a number of clients after the colon: --sites {name}:3")
+            raise FileError(
+                f"--sites has {item!r:.80}, expected a number of clients after the colon, {MOST_CLIENTS} at most: "
+                f"--sites {name}:3"
+            )
         counts[name] = int(number) if colon else clients
-    if not counts:
-        raise FileError("--sites is empty; name the sites: --sites ward7,ward8:3")
     return counts
 
 
-def server_address(server: ServerFiles) -> Address:
-    """What sites connect to."""
-    text = tables.read(server.settings).get("address", "")
-    return addresses.parse(str(text), f"{server.settings}: address")
-
-
-def _reachable(address: str) -> Address:
-    where = addresses.parse(address, "--address")
-    if where.host in ("0.0.0.0", "::"):
-        raise FileError(
-            f"--address is {address!r}, to which no site can connect; give the name or the address by which they reach the "
-            f"server, and --listen {address} if it shall listen everywhere"
-        )
-    return where
-
-
 def _refuse_existing(folder: Path) -> None:
+    if folder == Path.cwd() or not folder.name.isprintable() or not folder.name:
+        raise FileError(f"{str(folder)!r} cannot be the folder; give the name of a new one, such as wards")
     if folder.is_dir() and (folder / "server").is_dir():
         raise FileError(f"{folder} is a federation already; choose another folder, or add a site with --add SITE")
     if folder.is_dir() and any(folder.iterdir()):

@@ -45,6 +45,11 @@ class ServerFiles(NamedTuple):
         return self.home / "server.key"
 
     @property
+    def model(self) -> Path:
+        """The folder of the language model, or a link to it, where agents have one; its config.json may be enough."""
+        return self.home / "model"
+
+    @property
     def site_keys(self) -> Path:
         """One public key per site, SITE.pub as OpenSSH writes it."""
         return self.home / "sites"
@@ -122,6 +127,11 @@ class SiteFiles(NamedTuple):
     def policy(self) -> Path:
         """The common policy, as of the last evaluation."""
         return self.home / "policy.safetensors"
+
+    @property
+    def adapter(self) -> Path:
+        """The same of language agents, as a folder of peft's."""
+        return self.home / "adapter"
 
 
 def server_home() -> ServerFiles:

@@ -44,6 +44,10 @@ def public_of(private: Path) -> str:
         raise NodeKeyError(
             f"{private} is not there; restore it from your backup, or ask the operator for a new key"
         ) from None
+    except OSError as error:
+        raise NodeKeyError(
+            f"{private} cannot be read ({error.strerror}); it must be a file that this user may read"
+        ) from None
     except (ValueError, TypeError, UnsupportedAlgorithm):  # TypeError: it has a passphrase
         raise NodeKeyError(
             f"{private} is not a private key as OpenSSH writes it, without a passphrase; ask the operator for a new key"
@@ -57,6 +61,10 @@ def read_public(path: Path) -> bytes:
         data = path.read_bytes()
     except FileNotFoundError:
         raise NodeKeyError(f"{path} is not there; `fedrl federation init` writes it") from None
+    except OSError as error:
+        raise NodeKeyError(
+            f"{path} cannot be read ({error.strerror}); it must be a file that this user may read"
+        ) from None
     return comparable(data, str(path))
 
 

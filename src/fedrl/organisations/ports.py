@@ -2,6 +2,8 @@
 
 import errno
 import socket
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 LISTENS = "0A"  # the state of a listening socket in /proc/net/tcp
@@ -37,11 +39,17 @@ def holder(port: int) -> str:
     sockets = {f"socket:[{number}]" for number in _listening(port)}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if sockets & {str(link.readlink()) for link in (folder / "fd").iterdir()}:
+            if sockets & set(_open_files(folder)):
                 return f"process {folder.name} ({(folder / 'comm').read_text().strip()})"
         except OSError:  # it belongs to another user, or has ended
             continue
     return "another process"
+
+
+def _open_files(process: Path) -> Iterator[str]:
+    for link in list((process / "fd").iterdir()):
+        with suppress(FileNotFoundError):  # closed meanwhile
+            yield str(link.readlink())
 
 
 def _listening(port: int) -> set[str]:

@@ -16,12 +16,13 @@ from fedrl.engines.client_work import ClientWork, client_work
 from fedrl.engines.leaves import Leaves, Unexpected
 from fedrl.environments.errors import EnvironmentFailed, TrainingDiverged
 from fedrl.environments.protocol import Host
-from fedrl.federations.federation import Federation
+from fedrl.federations.federation import Federation, Method
 from fedrl.organisations import environments, parts, remote, secret
 from fedrl.organisations.agreement import Agreement
 from fedrl.organisations.memory import Store
 from fedrl.organisations.site import Site
 from fedrl.organisations.tables import FileError
+from fedrl.records.policy_file import name_of
 from fedrl.rollouts import host
 from fedrl.trees import Tree, compiled_row, zeros_of
 from fedrl.types import Algorithm, Clients
@@ -59,10 +60,10 @@ class SiteWork:
         self.own = agreement.clients_of(site.name)
         self.secret = secret.read(site)
         federation = own_federation(site, agreement)
-        built = parts.of(agreement, federation)
+        built = parts.of(agreement, federation, model=site.model, threads=site.model_threads)
         self.algorithm = built.method(built.federation)
         parts.check(self.algorithm)
-        refuse(site, agreement, self.algorithm)
+        refuse(site, agreement, built.method, self.algorithm)
         evaluation = built.evaluation(self.algorithm, built.federation)
         self.server_like = zeros_of(jax.eval_shape(self.algorithm.init, keys.of_seed(0)))
         self.remembers = remote.remembers(self.algorithm)
@@ -123,10 +124,14 @@ class SiteWork:
 
     def try_environments(self) -> None:
         """Open the environment of every client once: a space that differs is found before any message comes."""
-        environment = self.federation.environment
-        if isinstance(environment, Host) and self.site.environment:
-            for client in self.own:
-                host.close(client, environment.open(client, np.int32(client), 1))
+        environment: Any = self.federation.environment
+        if self.agreement.tables["model"] is not None:
+            from fedrl.organisations import language, language_tasks
+
+            language.try_model(self.agreement, self.site.model, self.site.model_threads)
+            language_tasks.try_tasks(self.site, self.agreement, environment.make)
+        elif isinstance(environment, Host) and self.site.environment:
+            environments.try_all(self.site, self.agreement, environment)
 
     def _keep(self, run: str, client: int, counted: int, version: int, done: WorkResult) -> WorkResult | Failure:
         """Keep the new memory here; the result that travels has none."""
@@ -144,10 +149,14 @@ class SiteWork:
 def own_federation(site: Site, agreement: Agreement) -> Federation | None:
     """The federation with this site's environments; None if the recipe's own is to be used."""
     if agreement.tables["model"] is not None:
-        from fedrl.organisations import language
+        from fedrl.organisations import language_tasks
 
-        own: Federation = language.at_site(site, agreement)
-        return own
+        return language_tasks.at_site(site, agreement)
+    if site.kind == "text" or site.tasks or site.held_out or site.world or site.model:
+        raise FileError(
+            f'{site.files.settings} is for language agents, and federation.toml has no [model]; remove kind = "text", '
+            "tasks, held_out, world and model, or agree on a [model]"
+        )
     if not site.environment:
         if agreement.tables["recipe"]:
             return None
@@ -155,11 +164,11 @@ def own_federation(site: Site, agreement: Agreement) -> Federation | None:
     return environments.federation(site, agreement)
 
 
-def refuse(site: Site, agreement: Agreement, algorithm: Algorithm) -> None:
-    """Raise if site.toml refuses what was agreed."""
-    rules, name = site.refuse, (agreement.tables["method"] or {}).get("name", "")
-    path = site.files.settings
-    if name in rules.algorithms:
+def refuse(site: Site, agreement: Agreement, method: Method, algorithm: Algorithm) -> None:
+    """Raise if site.toml refuses what was agreed, which is `algorithm` as `method` builds it."""
+    rules, path = site.refuse, site.files.settings
+    names = [(agreement.tables["method"] or {}).get("name", ""), name_of(method)]  # a recipe's has only the second
+    for name in (name for name in names if name in rules.algorithms):
         raise FileError(
             f"{path} refuses the algorithm {name}; take part in another federation, or remove it from [refuse]"
         )

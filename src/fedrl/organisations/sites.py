@@ -39,6 +39,11 @@ class Part(NamedTuple):
     arrays: dict[str, tuple[Any, bytes]]  # by path: the array, and its bytes
 
 
+def asked_words(parts: list[Part]) -> str:
+    """What a question says besides arrays."""
+    return json.dumps([part.item.plain() for part in parts])
+
+
 class Pending(NamedTuple):
     """A question without an answer yet."""
 
@@ -116,7 +121,7 @@ class Sites:
                 "run": self.run,
                 "token": question.token,
                 "digest": self.agreement.digest,
-                "items": json.dumps([item.plain() for item in question.items]),
+                "items": asked_words(parts),
             }
         )
         self.push(question, self.here[site], MessageType.TRAIN, RecordDict(records))
@@ -207,3 +212,17 @@ class Sites:
             return ClientFault(FaultCode.RAISED, EnvironmentFailed(reason))
         self.known.pop(question.site, None)
         return None
+
+    def say_goodbye(self) -> None:
+        """Tell every site that the run is over, and wait a little until they know."""
+        self.pending, end = {}, time.monotonic() + GOODBYE
+        for site, seen in list(self.here.items()):
+            question = Question(site, self.run, secrets.token_hex(8))
+            words: dict[str, Any] = {"run": self.run, "token": question.token, "over": True}
+            self.push(question, seen, MessageType.QUERY, RecordDict({"asked": ConfigRecord(words)}))
+        while True:
+            for name in self.fetching.look(list(self.pending)):
+                del self.pending[name]
+            if not self.pending or time.monotonic() > end:
+                return
+            time.sleep(PAUSE)

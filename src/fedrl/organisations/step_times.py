@@ -29,7 +29,8 @@ def first_reset(site: Site, agreement: Agreement, env: Any) -> Trial:
     if site.kind == "pettingzoo":
         env.close()
         first = agreement.clients_of(site.name).start
-        simulator = environments.federation(site, agreement).environment.open(first, None, 1)
+        host: Any = environments.federation(site, agreement).environment
+        simulator = host.open(first, None, environments.COPY[site.kind])
     else:
         simulator = GymnasiumSimulator(0, [env], agreement.rescale, WarnOnce())
     began = time.perf_counter()

@@ -10,6 +10,7 @@ from fedrl.errors import FedRLError
 
 Table = Mapping[str, Any]
 REQUIRED = object()
+LARGEST = 1e300  # of a number whose key says no limit
 
 
 class FileError(FedRLError, ValueError):
@@ -36,23 +37,39 @@ KIND_NAMES = {
 
 
 def read(path: Path) -> dict[str, Any]:
+    return parse(read_text(path), str(path))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file: editors on Windows may have changed its line endings and put a mark (BOM) in front."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return path.read_text("utf-8-sig")
     except FileNotFoundError:
         raise FileError(f"{path} is not there; `fedrl federation init` writes it, or ask the operator for it") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FileError(f"{path} is not TOML: {error}; correct that line") from None
+    except UnicodeDecodeError as error:
+        raise FileError(
+            f"{path} is not text in UTF-8 ({error.reason} at byte {error.start}); save it as UTF-8"
+        ) from None
+    except OSError as error:
+        raise FileError(
+            f"{path} cannot be read ({error.strerror}); it must be a file that this user may read"
+        ) from None
 
 
-def fields(table: Any, known: Mapping[str, Key], where: str) -> dict[str, Any]:
+def parse(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except ValueError as error:  # TOMLDecodeError, or a number of thousands of digits
+        raise FileError(f"{where} is not TOML: {error}; correct that line") from None
+
+
+def fields(table: Table, known: Mapping[str, Key], where: str) -> dict[str, Any]:
     """The values of all `known` keys; `where` names the file and the table in messages."""
-    if not isinstance(table, dict):
-        raise FileError(f"{where} expects a table, got {table!r:.60}; write its settings under [{where.split()[-1]}]")
     for name in table:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
-            raise FileError(f"{where} has a key {name!r}; {hint}")
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise FileError(f"{where}: there is no key {name!r}; {hint}")
     return {name: _value(table, name, key, where) for name, key in known.items()}
 
 
@@ -72,7 +89,8 @@ def _value(table: Table, name: str, key: Key, where: str) -> Any:
 
 
 def _check_range(value: float, name: str, key: Key, where: str) -> None:
-    low, high = (-float("inf") if key.least is None else key.least), (float("inf") if key.most is None else key.most)
-    if not low <= value <= high:
-        limits = [f"at least {low:g}"] * (key.least is not None) + [f"at most {high:g}"] * (key.most is not None)
-        raise FileError(f"{where}: {name} must be {' and '.join(limits) or 'a number'}, got {value}; correct that line")
+    low, high = (-LARGEST if key.least is None else key.least), (LARGEST if key.most is None else key.most)
+    if not low <= value <= high:  # nor is NaN
+        limits = "finite" if key.least is None else f"at least {low:.10g}"
+        limits = limits if key.most is None else f"from {low:.10g} to {high:.10g}"
+        raise FileError(f"{where}: {name} must be {limits}, got {value!r:.60}; correct that line")

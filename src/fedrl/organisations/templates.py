@@ -20,28 +20,32 @@ class World(NamedTuple):
 
 
 FEDERATION = """\
-# What everybody has agreed on. The server and all sites need the same bytes: whoever changes this file hands it out again,
-# and each `fedrl federation join` compares it with the server's.
+# What everybody has agreed on. The server and all sites need the same file: after a change, hand it out again. A site
+# with another file is refused.
 
 name = {name}
 rounds = 10
-seed = 0                       # of the server: first parameters, who is chosen. Sites draw from secrets of their own
-gamma = 0.99
+seed = 0                       # for the first parameters and who is chosen; sites draw from secrets of their own
+gamma = 0.99                   # discount
 max_episode_steps = {max_episode_steps}{pad}# longer episodes are truncated
 episodes = 10                  # per client in every evaluation
 eval_every = 1                 # rounds
-rescale = false                # true: bounds of boxes become [-1, 1], for sites whose bounds differ
+rescale = false                # true maps the bounds of boxes to [-1, 1], for sites whose bounds differ
 
-# How many clients each site stands for. The order numbers the clients, so never change it. List sites that may come later,
-# too: until they do, they are left out. Their folders come from `fedrl federation init DIR --add SITE`.
+# How many clients each site has. Clients are numbered in this order, so add new sites at the end. A site may be listed
+# before it joins: until then it is left out. `fedrl federation init DIR --add SITE` makes its folder.
 [sites]
 {sites}
 
-# A method of fedrl.algorithms with its settings, or "module:object" that is installed everywhere
+# What every machine must have installed; `fedrl federation check` compares. Without an entry any version will do
+[versions]
+{versions}
+
+# A method of fedrl.algorithms with its settings, or a "module:function" that is installed on every machine
 [method]
 name = "fedavg"
 
-# What clients do between two rounds: one of fedrl.learners, for methods that take one
+# What clients do in a round: one of fedrl.learners, for methods that take one
 [learner]
 name = "ppo"
 steps = 512
@@ -53,12 +57,12 @@ name = "mlp"
 sizes = [64, 64]
 last = 0.01
 
-# Who is asked in a round: one of fedrl.selection. Without this table everyone is
+# Who is asked in a round: one of fedrl.selection. Without this table, everybody
 # [selection]
 # name = "uniform"
 # clients = 2
 
-# What every site's environment must look like, {environment} here. "none" stands for no bound
+# The spaces of every site's environment; these are {environment}'s. "none" means no bound
 [spaces.observations]
 {observations}
 
@@ -66,14 +70,15 @@ last = 0.01
 {actions}
 
 [rules]
-deadline = 120.0               # seconds that a site has for one trip; later it is left out of the round
-quorum = 1                     # how many clients must answer; 0.5 is half of those asked
-patience = 3600.0              # seconds to wait for a quorum before the run stops
-largest_norm = 100.0           # of what moves the parameters
-largest_number = 1e9           # that an answer may contain
-late = "drop"                  # or "inverse", weight 1 / (1 + staleness), or "module:function" of the staleness
+deadline = 120.0               # seconds that a site has to answer; after that it is left out of the round
+quorum = 1                     # how many clients must answer: a number, or a share of those asked, such as 0.5
+patience = 3600.0              # seconds to wait for the quorum before the run stops
+largest_norm = 100.0           # of an update; a larger one is left out
+largest_number = 1e9           # in an answer, in absolute value; one with a larger number is left out
+late = "drop"                  # late answers; "inverse" weights them by 1 / (1 + rounds late), or "module:function"
 
-# Noise that each client adds to its update, with standard deviation noise * clip
+# Each client clips its update to this norm and adds Gaussian noise with standard deviation noise * clip. Filters of
+# observations would go without noise, so PPO then needs filters = "own" in [learner]
 # [privacy]
 # clip = 1.0
 # noise = 0.5
@@ -83,23 +88,22 @@ SERVER = """\
 # For the machine of the server.
 
 address = {address}{pad_address}# what sites connect to; the certificate names this host
-listen = {listen}{pad_listen}# where the proxy listens on this machine; 0.0.0.0 is all its addresses
+listen = {listen}{pad_listen}# where the proxy listens on this machine; 0.0.0.0 means on all its addresses
 """
 
 SITE = """\
-# What is this site's own. Nothing in this file leaves the site but its name and its number of clients.
+# This site's own settings. Only its name and its number of clients leave the site.
 
 site = {site}
 server = {server}
 
-# A Gymnasium id, or "package.module:make_env". make_env() or make_env(i) returns one environment; i = 0, 1, … numbers the
-# clients of this site
+# A Gymnasium id, or "module:make_env". make_env() returns an environment; make_env(i) that of client i = 0, 1, … here
 environment = {environment}
-kind = {kind}{pad}# or "pettingzoo", whose agents act by one policy, or "text"
-clients = {clients}                    # as in federation.toml
-path = ["."]                   # folders where the module is found, relative to this file
+kind = {kind}{pad}# or "pettingzoo", whose agents share one policy, or "text", for language agents
+clients = {clients}{pad_clients}# as in federation.toml
+path = ["."]                   # folders to import the module from, relative to this one
 
-# In which federations this site takes no part
+# What this site takes no part in
 [refuse]
 # algorithms = ["alone"]
 # largest_local_steps = 1000
@@ -107,13 +111,14 @@ path = ["."]                   # folders where the module is found, relative to 
 """
 
 
-def federation(name: str, sites: Mapping[str, int], world: World) -> str:
+def federation(name: str, sites: Mapping[str, int], world: World, versions: Mapping[str, str]) -> str:
     steps = str(world.max_episode_steps)
     return FEDERATION.format(
         name=inline(name),
         max_episode_steps=steps,
         pad=_pad("max_episode_steps", steps),
         sites=table(sites),
+        versions=table(versions),
         environment=" ".join(world.environment.split()),
         observations=table(world.observations),
         actions=table(world.actions),
@@ -135,6 +140,7 @@ def site(name: str, address: Address, clients: int, environment: str, kind: str 
         kind=inline(kind),
         pad=_pad("kind", inline(kind)),
         clients=clients,
+        pad_clients=_pad("clients", str(clients)),
     )
 
 

@@ -1,8 +1,8 @@
 """One trip to the sites and back: who is waited for, and who is left out.
 
-Sites that are in touch when the trip begins are waited for until the deadline; before the first trip, that is all of them.
-A site that was left out must first say again who it is; once it has, it is asked to work, in the same trip if that goes on.
-Below the quorum the trip goes on past its deadline, up to `patience`.
+Sites that are in touch are waited for until the deadline; in the first trip, that is all of them. A site that was left out
+must first say again who it is; once it has, it is asked to work and waited for, in the same trip if that goes on. Below the
+quorum the trip goes on past its deadline, up to `patience`.
 """
 
 import time
@@ -47,6 +47,7 @@ class Trip:
             self._ask()
             for question, content in self.sites.pull():
                 self._take(question, content)
+            self.waited |= self.sites.known.keys() & self.work.parts.keys()
             missing = set(self.work.parts) - self.done
             elapsed = time.monotonic() - begun
             waiting = (self.waited & missing) and elapsed < rules.deadline
@@ -74,6 +75,8 @@ class Trip:
         if isinstance(content, ClientFault):
             results = answers.everyone_failed(question, content.code, str(content.error))
         elif content is None:  # lost on the way
+            if question.token != self.tokens.get(site):
+                return
             self.losses[site] += 1
             if self.losses[site] >= MOST_DEATHS:
                 self._fail(
@@ -88,7 +91,7 @@ class Trip:
         self.sites.status.answered(site)
 
     def _take_late(self, question: Question, results: list[ClientResults]) -> None:
-        """Answers from an earlier round stand in for those of this one, in the same exchange; all others are dropped."""
+        """Results from an earlier round stand in for those of this one, in the same exchange; all others are dropped."""
         if not self.sites.takes_late or question.site not in self.work.parts or question.site in self.done:
             return
         for part in self.work.parts[question.site]:
@@ -97,13 +100,17 @@ class Trip:
                     by_client = {client: came[slot] for slot, client in zip(item.slots, item.clients, strict=True)}
                     age = int(part.item.address[1]) - int(item.address[1])
                     for slot, client in zip(part.item.slots, part.item.clients, strict=True):
-                        if client in by_client:
+                        if isinstance(by_client.get(client), WorkResult):
                             self.results[part.place][slot] = by_client[client]
                             self.staleness[part.place][slot] = age
 
     def _fill(self, site: str, results: list[ClientResults]) -> None:
+        """A result takes the place of a late one of its client, a fault does not: one of them counts."""
         for part, came in zip(self.work.parts[site], results, strict=True):
-            self.results[part.place] = came | self.results[part.place]  # a late answer that is here stays
+            for slot, one in came.items():
+                if isinstance(one, WorkResult) or slot not in self.results[part.place]:
+                    self.results[part.place][slot] = one
+                    self.staleness[part.place].pop(slot, None)
         self.done.add(site)
 
     def _fail(self, site: str, code: FaultCode, reason: str) -> None:

@@ -8,6 +8,7 @@ It listens on a socket in the site's folder that only this user may open. One re
 import json
 import logging
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from fedrl.organisations import agreement as agreements
 from fedrl.organisations import common_policy, events, frames
 from fedrl.organisations import site as sites
 from fedrl.organisations.agreement import Agreement
+from fedrl.organisations.answers import LONGEST, MOST_WORDS
 from fedrl.organisations.events import OVER, READY, Say, ignore
 from fedrl.organisations.frames import Broken, Frame
 from fedrl.organisations.layout import SiteFiles
@@ -29,6 +31,8 @@ from fedrl.rollouts import host
 
 LOG = logging.getLogger(__name__)
 FORMAT = "fedrl.wire"  # of an array's bytes, as Flower records it
+PATIENCE = 60.0  # seconds that whoever asks may stand still
+RUN = r"[0-9a-f]{16}"  # the name of a run, which is that of a folder here
 REMEMBERED = 64 << 20  # bytes of the last answer, which is given again if it is asked for again
 
 
@@ -45,7 +49,7 @@ class Worker:
         )
 
     def answer(self, request: Frame) -> Frame:
-        words = request.header["words"]["asked"]
+        words = _asked(request)
         try:
             if "over" in words:
                 self.over = True
@@ -63,9 +67,13 @@ class Worker:
 
     def afterwards(self) -> None:
         """What need not be done before the answer is sent."""
-        if self.evaluated is not None:
-            common_policy.save(self.work, *self.evaluated)
-            self.evaluated = None
+        if self.evaluated is None:
+            return
+        evaluated, self.evaluated = self.evaluated, None
+        try:
+            common_policy.save(self.work, *evaluated)
+        except (FedRLError, OSError, ValueError):  # the answer was good, and the next evaluation brings another policy
+            LOG.exception("the common policy could not be written to %s", self.site.files.policy)
 
     def _introduce(self, words: dict[str, Any]) -> Frame:
         """Which site this is. What differs from the server is a sentence, here and there."""
@@ -78,6 +86,8 @@ class Worker:
         return _words(words, site=self.site.name, clients=len(self.work.own), about=json.dumps(about()))
 
     def _do(self, words: dict[str, Any], request: Frame) -> Frame:
+        if not re.fullmatch(RUN, str(words["run"])):
+            raise FileError(f"site {self.site.name}: {words['run']!r:.40} is no name of a run; update fedrl at the server")
         if words["digest"] != self.agreement.digest:
             raise FileError(f"site {self.site.name}: this work belongs to another federation.toml; restart join")
         sent, content = _items(words, request)
@@ -98,7 +108,7 @@ class Worker:
         for place, ((item, sent), hashed) in enumerate(zip(items, content, strict=True)):
             for client, done in self.work.do(run, item, sent, bytes.fromhex(hashed)).items():
                 if isinstance(done, Failure):
-                    failures.append([place, client, done.kind, done.text])
+                    failures.append([place, client, done.kind, done.text[:LONGEST]])
                     continue
                 name = f"{place}/{client}"
                 arrays[name] = []
@@ -107,7 +117,10 @@ class Worker:
                     arrays[name].append([path, str(leaf.dtype), list(leaf.shape), FORMAT])
             if item.exchange == "measure":
                 self.evaluated = (run, item, sent)
-        return Frame({"arrays": arrays, "words": {"failures": {"list": json.dumps(failures)}}}, blobs)
+        listed = json.dumps(failures)
+        if len(listed) > MOST_WORDS:  # of a great many clients; the log here has the rest
+            listed = json.dumps([[place, client, kind, ""] for place, client, kind, _ in failures])
+        return Frame({"arrays": arrays, "words": {"failures": {"list": listed}}}, blobs)
 
 
 def _items(words: dict[str, Any], request: Frame) -> tuple[list[tuple[Item, leaves.Leaves]], list[str]]:
@@ -128,6 +141,18 @@ def _in_words(item: Item) -> str:
     return f"round {int(item.address[1]) + 1}: {item.exchange}" if item.address[0] == "round" else item.exchange
 
 
+def _asked(request: Frame) -> dict[str, Any]:
+    """The words of a request; a `Broken` if it is none of ours."""
+    try:
+        words: dict[str, Any] = request.header["words"]["asked"]
+        run, token, call, arrays = words["run"], words["token"], request.header["call"], request.header["arrays"]
+        if all(isinstance(x, str) for x in (run, token, call)) and isinstance(arrays, dict):
+            return words
+    except (KeyError, TypeError):
+        pass
+    raise Broken("a request that is none")
+
+
 def _words(asked: dict[str, Any], **more: Any) -> Frame:
     """An answer without arrays; it names the question, so that it cannot be taken for the answer to another one."""
     return Frame({"arrays": {}, "words": {"answer": {"run": asked["run"], "token": asked["token"], **more}}}, [])
@@ -138,11 +163,12 @@ def serve(worker: Worker, path: Path) -> None:
     with frames.listen(path) as server:
         while not worker.over:
             connection, _ = server.accept()
+            connection.settimeout(PATIENCE)
             with connection:
                 try:
                     frames.send(connection, worker.answer(frames.receive(connection)))
-                except (Broken, BrokenPipeError, ConnectionResetError) as error:
-                    LOG.warning("the process that asked went away (%s); it will ask again", error)
+                except OSError as error:  # `Broken` among them: it went away, stands still, or speaks of other things
+                    LOG.warning("a request ended early (%s); if it was Flower's, it will come again", error)
             worker.afterwards()
 
 

@@ -1,0 +1,326 @@
+"""Sites that lie, are silent, vanish and return: left out of the round, named, and asked again; the others go on."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[flower]'")
+
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
+from safetensors.numpy import load_file
+from support.organisations import FROZEN_LAKE, Clock, Folders, UnreliableGrid
+
+from fedrl.engines import wire
+from fedrl.environments.errors import EnvironmentFailed
+from fedrl.organisations import server_app, sites, trips
+from fedrl.organisations.status_file import FINISHED, StatusFile, read
+from fedrl.organisations.tables import FileError
+from fedrl.records import log
+
+RULES = {"quorum": 2, "deadline": 60.0, "patience": 200.0, "largest_number": 1e6, "largest_norm": 1e9}
+AGREED = {
+    "name": "lakes", "rounds": 4, "seed": 5, "max_episode_steps": 12, "episodes": 1, "spaces": FROZEN_LAKE, "rules": RULES,
+    "sites": {"a": 2, "b": 1}, "method": {"name": "pavg", "eta": 0.3, "local_steps": 1, "horizon": 4},
+}  # fmt: skip
+LAKE = "FrozenLake-v1"
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch):
+    clock = Clock()
+    for module in (trips, sites):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+@pytest.fixture(scope="module")
+def workers(tmp_path_factory):
+    """Whose compiled programs all federations here share; they keep no memory."""
+    made = Folders(tmp_path_factory.mktemp("sites"), AGREED, {"a": LAKE, "b": LAKE}, 5)
+    return {name: made.worker(name) for name in made.homes}
+
+
+def federation(path, workers, **changes):
+    made = Folders(path, AGREED | changes, {"a": LAKE, "b": LAKE}, 5)
+    for worker in workers.values():
+        worker.agreement, worker.work.agreement = made.agreement, made.agreement
+    return made, UnreliableGrid(made, workers)
+
+
+def play(made, grid):
+    status = StatusFile(made.server.status)
+    server_app.play(made.server, made.agreement, grid, 7, status)
+    status.finish(FINISHED)
+    return end(made)
+
+
+def end(made):
+    """All that must be equal at the end of two runs."""
+    rows = [{k: x for k, x in row.items() if k not in ("seconds", "left_out")} for row in log.read(made.server.run / "log.jsonl")]
+    return json.dumps(rows), {k: x.tobytes() for k, x in load_file(made.server.run / "policy.safetensors").items()}
+
+
+def left_out(made):
+    """By round: who was left out of which exchange, and why."""
+    rows = log.read(made.server.run / "log.jsonl")
+    return {row["round"]: {(o["client"], o["exchange"]): o["why"] for o in row["left_out"]} for row in rows if "left_out" in row}
+
+
+def asked_round(message) -> int | None:
+    """The round, from 1, in which a message asks for training."""
+    for item in json.loads(message.content.config_records["asked"]["items"]):
+        if item["exchange"] == "train":
+            return item["address"][1] + 1
+    return None
+
+
+def changed(answer, change):
+    """`answer`, whose client's upload in training went through `change` as an array."""
+    name = max(answer.content.array_records)
+    record = dict(answer.content.array_records[name])
+    path = next(path for path in record if path.startswith("done/upload"))
+    (leaf,), _ = wire.unpack(record[path].data)
+    data = change(np.array(leaf))
+    new = wire.pack([data]) if isinstance(data, np.ndarray) else data
+    record[path] = Array("float32", tuple(leaf.shape), "fedrl.wire", new)
+    return with_records(answer, {name: ArrayRecord(record)})
+
+
+def with_records(answer, records):
+    answer.content = RecordDict({**answer.content, **records})
+    return answer
+
+
+def filled(number):
+    def change(x):
+        x.flat[0] = number
+        return x
+
+    return lambda message, answer: changed(answer, change)
+
+
+def worded(**words):
+    def twist(message, answer):
+        return with_records(answer, {"answer": ConfigRecord({**answer.content.config_records["answer"], **words})})
+
+    return twist
+
+
+def listed(text):
+    return lambda message, answer: with_records(answer, {"failures": ConfigRecord({"list": text})})
+
+
+def renamed(message, answer):
+    """The client of site b answers as client 0, which is site a's."""
+    name = max(answer.content.array_records)
+    content = {key: record for key, record in answer.content.items() if key != name}
+    answer.content = RecordDict({**content, name.split("/")[0] + "/0": answer.content[name]})
+    return answer
+
+
+def without_arrays(message, answer):
+    return with_records(answer, {max(answer.content.array_records): ArrayRecord({})})
+
+
+def another_message(message, answer):
+    answer.metadata.__dict__["_reply_to_message_id"] = "0" * 64
+    return answer
+
+
+LIES = {
+    "NaN": (filled(np.nan), "its upload is not finite"),
+    "inf": (filled(np.inf), "its upload is not finite"),
+    "1e30": (filled(1e30), "it sent a number beyond the limit (site b: client 2: a number of size 1e+30, the limit is 1e+06)"),
+    "shape": (lambda m, a: changed(a, lambda x: x.T.copy()), "came as float32[4, 16], expected float32[16, 4]"),
+    "dtype": (lambda m, a: changed(a, lambda x: x.astype(np.float64)), "came as float64[16, 4], expected float32[16, 4]"),
+    "too large": (lambda m, a: changed(a, lambda x: np.zeros((999, 999), np.float32)), "came as float32[999, 999]"),
+    "header": (lambda m, a: changed(a, lambda x: wire.pack([x])[:-64]), "expected float32[16, 4]"),
+    "no array": (lambda m, a: changed(a, lambda x: b"\xff" * 40), "that are no array"),
+    "missing": (without_arrays, "0 arrays came, expected"),
+    "another's client": (renamed, "1 records came that were not asked for (1/0)"),
+    "run": (worded(run="f" * 16), "it answers another run"),
+    "token": (worded(token="f" * 16), "it answers another token"),
+    "another message": (another_message, "its answer is to another message"),
+    "words": (listed("[" * 100_000), "its answer cannot be read (RecursionError)"),
+    "failures": (listed('[[0, 0, "raised", "x"]]'), "it speaks of client 0, which was not asked"),
+    "log": (worded(refused="no\n\x1b[2JFATAL: \u202eall is lost"), "its site takes no part (site b: no [2JFATAL: all is lost)"),
+    "unreadable": (lambda m, a: KeyError("some object"), "its answer cannot be read (KeyError)"),
+    "error": (lambda m, a: Message(Error(2, "\x1b[2J"), reply_to=m), "its node cannot start its part; its own log says more"),
+}  # fmt: skip
+
+
+def test_lies(workers, tmp_path):
+    """A round for each: never averaged, named with the reason. The others go on, as if the client were left out otherwise."""
+    rounds = len(LIES) + 1
+    made, grid = federation(tmp_path / "lies", workers, rounds=rounds)
+    lies = list(LIES.values())
+
+    def lie(message, answer):
+        number = asked_round(message)
+        return answer if number is None or number > len(lies) else lies[number - 1][0](message, answer)
+
+    grid.twist["b"] = lie
+    there = play(made, grid)
+    reasons = left_out(made)
+    for number, (name, (_, reason)) in enumerate(LIES.items(), start=1):
+        assert reason in reasons[number][2, "train"], (name, reasons[number])
+    assert not [why for of in reasons.values() for client, _ in of if client != 2 for why in of.values()]
+    assert rounds not in reasons or (2, "train") not in reasons[rounds]
+
+    made, grid = federation(tmp_path / "raises", workers, rounds=rounds)
+    measured = {n for n, of in reasons.items() if (2, "measure") in of}
+
+    def fail(message, answer):
+        """Whatever the lie spoiled could not be done."""
+        number = asked_round(message)
+        if number is None or number > len(lies):
+            return answer
+        items = json.loads(message.content.config_records["asked"]["items"])
+        spoiled = [i for i, item in enumerate(items) if item["exchange"] == "train" or number - 1 in measured]
+        kept = {k: x for k, x in answer.content.items() if not k[0].isdigit() or int(k[0]) not in spoiled}
+        kept["failures"] = ConfigRecord({"list": json.dumps([[place, 2, "raised", "could not"] for place in spoiled])})
+        answer.content = RecordDict(kept)
+        return answer
+
+    grid.twist["b"] = fail
+    assert play(made, grid) == there
+    assert left_out(made)[1][2, "train"] == "it raised an error (site b: could not)"
+    assert len(read(made.server.status).left_out) >= len(lies)
+
+
+def test_replayed_and_doubled(workers, tmp_path):
+    """An old answer once more, and every answer twice: the old one is refused, the second of two is nobody's."""
+    made, grid = federation(tmp_path, workers)
+    answers = []
+
+    def replay(message, answer):
+        answers.append(answer)
+        if asked_round(message) == 3:
+            again = Message(answers[-2].content, reply_to=message)
+            return again
+        return answer
+
+    grid.twist["b"] = replay
+    doubling = grid.pull_messages
+    grid.pull_messages = lambda names: 2 * list(doubling(names))
+    play(made, grid)
+    assert left_out(made) == {
+        round: {(2, exchange): "its answer does not belong to the question (site b: it answers another token (a replay, or a node of another run))"}
+        for round, exchange in ((2, "measure"), (3, "train"))
+    }  # fmt: skip
+
+
+def test_silent_then_back(workers, tmp_path, clock):
+    """Left out at the deadline, not waited for until it has said who it is, and then asked again."""
+    made, grid = federation(tmp_path, workers, rounds=6)
+    grid.twist["b"] = lambda message, answer: None if asked_round(message) in (2, 3) else answer
+    begun = clock.now
+    play(made, grid)
+    assert left_out(made)[2][2, "train"] == "it did not answer by the deadline (site b: no answer within 60 s)"
+    assert set(left_out(made)) == {1, 2, 3}  # of round 1 the evaluation, which travels with the training of round 2
+    assert 120 < clock.now - begun < 130
+    status = read(made.server.status)
+    assert status.sites["b"].state == "online" and status.sites["b"].left_out == 4
+
+
+def test_gone_and_back(workers, tmp_path, clock):
+    """A site that is not there at first, and one that connects anew in the middle of its work: asked again, counted once."""
+    made, grid = federation(tmp_path, workers)
+    reference, whole = federation(tmp_path / "whole", workers)
+    expected = play(reference, whole)
+    made, grid = federation(tmp_path / "torn", workers)
+    grid.offline.add("b")
+    clock.at.append((clock.now + 30, lambda: grid.connect_anew("b")))
+    torn = []
+
+    def tear(message, answer):
+        if asked_round(message) == 2 and not torn:
+            torn.append(message)
+            clock.at.append((clock.now + 10, lambda: grid.connect_anew("b")))
+            clock.at.append((clock.now + 20, lambda: grid.deliver(message, answer)))  # of the lost connection
+            return None
+        return answer
+
+    grid.twist["b"] = tear
+    assert play(made, grid) == expected
+    assert torn and left_out(made) == {}
+    asked = [asked_round(m) for m in grid.sent if m.metadata.dst_node_id == 12 and m.metadata.message_type == "train"]
+    assert asked == [None, 1, 2, 2, 3, 4, None]
+
+
+def test_lost_work(workers, tmp_path):
+    """Flower says that the work was lost: asked again, three times."""
+    made, grid = federation(tmp_path, workers, rounds=2)
+    codes = iter([3, 5, None, 8, 8, 8])
+
+    def lose(message, answer):
+        code = next(codes, None) if asked_round(message) else None
+        return Message(Error(code, ""), reply_to=message) if code else answer
+
+    grid.twist["b"] = lose
+    play(made, grid)
+    why = "its worker died (site b: its work was lost 3 times in a row; its own log may say why)"
+    assert left_out(made) == {1: {(2, "measure"): why}, 2: {(2, "train"): why}}
+
+
+def test_below_the_quorum(workers, tmp_path, clock):
+    """Wait up to the patience, then stop with a sentence; resumed, the run ends as if nothing had been."""
+    rules = {"rules": RULES | {"quorum": 3}}
+    made, grid = federation(tmp_path / "whole", workers, **rules)
+    expected = play(made, grid)
+    made, grid = federation(tmp_path / "stops", workers, **rules)
+    grid.twist["b"] = lambda message, answer: None if asked_round(message) == 3 else answer
+    begun = clock.now
+    with pytest.raises(EnvironmentFailed, match="did not answer by the deadline .*2 of 3 clients are left, the quorum is 3; the"):
+        play(made, grid)
+    assert 200 <= clock.now - begun < 210
+    assert log.read(made.server.run / "log.jsonl")[-1]["round"] == 1  # its evaluation is in the trip of round 3
+    grid.twist.clear()
+    assert play(made, grid) == expected
+
+    made, grid = federation(tmp_path / "waits", workers, **rules)
+    grid.twist["b"] = lambda message, answer: None if asked_round(message) == 3 else answer
+    clock.at.append((clock.now + 150, lambda: (grid.twist.clear(), grid.connect_anew("b"))))
+    assert play(made, grid) == expected
+
+
+def test_introductions_that_lie(workers, tmp_path):
+    """Whatever a site says of itself, the server goes on, with a sentence."""
+    lies = [
+        ({"site": "a"}, "it says that it is a; its key is that of b"),
+        ({"clients": 7}, "it says that it has 7 clients, 1 were agreed"),
+        ({"about": "[" * 100_000}, "its introduction cannot be read (RecursionError)"),
+        ({"about": "[]"}, "its introduction cannot be read (AttributeError)"),
+        ({"about": '{"fedrl": "\\u001b0.0"}'}, "0.0 and not"),
+        ({"token": "f" * 16}, "it answers another token"),
+        ({"refused": "no \x00thanks"}, "no thanks"),
+    ]
+    made, grid = federation(tmp_path, workers)
+    for words, sentence in lies:
+        status = StatusFile(made.server.status)
+        status.begin(7, 0, 4, {"a": [0, 1], "b": [2]})
+        one = sites.Sites(grid, made.agreement, server_app.roster.read(made.server.site_keys, made.agreement), "5a" * 8, status)
+        one.about = {"fedrl": "1.0"}
+        honest = grid.workers["b"]._introduce
+        grid.workers["b"]._introduce = lambda asked, words=words: _lying(honest(asked), words)
+        one.look_around()
+        one.introduce()
+        assert one.pull() == []
+        grid.workers["b"]._introduce = honest
+        assert sentence in one.refusals["b"][1] and one.refusals["b"][1].isprintable(), one.refusals["b"]
+        assert "b" not in one.known
+
+
+def _lying(frame, words):
+    frame.header["words"]["answer"].update(words)
+    return frame
+
+
+def test_two_exchanges_cannot_be_late(tmp_path):
+    method = {"name": "fedpohcs", "candidates": 2, "clients": 1}
+    learner = {"name": "ppo", "steps": 8, "num_envs": 1, "value": [4], "warm_up": 8, "remember": 1}
+    agreed = AGREED | {"method": {"name": "fedavg"}, "learner": learner, "policy": {"name": "mlp", "sizes": [4]}, "selection": method}
+    made = Folders(tmp_path, agreed | {"rules": RULES | {"late": "inverse"}}, {"a": LAKE, "b": LAKE}, 5)
+    with pytest.raises(FileError, match='late = .inverse. is for methods with one exchange a round, this one has 2.*"drop"'):
+        play(made, None)
