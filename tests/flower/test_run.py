@@ -324,7 +324,16 @@ def test_a_superlink_without_nodes(federated, tmp_path):
 
 def test_a_driver_that_is_terminated_stops_its_run(federated, tmp_path):
     """SIGTERM, as from a system that shuts down: the SuperLink does not go on alone."""
-    words = ["run", "wang2024/table2", "--engine", "flower", "--address", federated.address, "--out", str(tmp_path / "out")]
+    words = [
+        "run",
+        "wang2024/table2",
+        "--engine",
+        "flower",
+        "--address",
+        federated.address,
+        "--out",
+        str(tmp_path / "out"),
+    ]
     with (tmp_path / "driver.log").open("w") as out:
         driver = subprocess.Popen([sys.executable, "-m", "fedrl.cli", *words], stdout=out, stderr=out)
     try:

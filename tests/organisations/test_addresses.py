@@ -33,26 +33,37 @@ BAD = [
 
 @pytest.mark.parametrize("text", BAD)
 def test_anything_else_is_one_sentence(text):
-    with pytest.raises(FileError, match=r"^--address is .*, expected HOST:PORT such as fed.example.org:8443, ") as caught:
+    with pytest.raises(
+        FileError, match=r"^--address is .*, expected HOST:PORT such as fed.example.org:8443, "
+    ) as caught:
         addresses.parse(text, "--address")
     assert len(str(caught.value)) < 250
 
 
 @pytest.mark.parametrize("text", ["0.0.0.0:8443", "[::]:8443", "[0:0::0]:8443"])
 def test_sites_cannot_connect_to_all_addresses(text):
-    with pytest.raises(FileError, match="to which no site can connect; write the name or the IP address by which sites"):
+    with pytest.raises(
+        FileError, match="to which no site can connect; write the name or the IP address by which sites"
+    ):
         addresses.parse_reachable(text)
     assert str(addresses.parse_listen(text)) == text
 
 
 def test_a_server_listens_on_an_ip_address():
-    with pytest.raises(FileError, match=r"listen is 'localhost:80', expected an IP address .* or 0\.0\.0\.0:80 for all"):
+    with pytest.raises(
+        FileError, match=r"listen is 'localhost:80', expected an IP address .* or 0\.0\.0\.0:80 for all"
+    ):
         addresses.parse_listen("localhost:80")
 
 
 @pytest.mark.parametrize(
     ("address", "listen"),
-    [("localhost", "127.0.0.1"), ("192.0.2.7", "192.0.2.7"), ("2001:db8::7", "2001:db8::7"), ("fed.example.org", "0.0.0.0")],
+    [
+        ("localhost", "127.0.0.1"),
+        ("192.0.2.7", "192.0.2.7"),
+        ("2001:db8::7", "2001:db8::7"),
+        ("fed.example.org", "0.0.0.0"),
+    ],
 )
 def test_where_a_server_listens_unless_said(address, listen):
     assert addresses.default_listen(Address(address, 8443)) == (listen, 8443)

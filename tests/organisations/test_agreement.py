@@ -21,7 +21,9 @@ def test_the_least_that_must_be_said():
 
 
 def test_the_order_of_sites_numbers_the_clients():
-    one, other = (agreements.parse(f"rounds = 1\nmethod.name = 'x'\n[sites]\n{sites}") for sites in ("a=1\nb=2", "b=2\na=1"))
+    one, other = (
+        agreements.parse(f"rounds = 1\nmethod.name = 'x'\n[sites]\n{sites}") for sites in ("a=1\nb=2", "b=2\na=1")
+    )
     assert [one.site_of(client) for client in range(3)] == ["a", "b", "b"]
     assert [other.site_of(client) for client in range(3)] == ["b", "b", "a"]
     assert one.digest != other.digest
@@ -29,7 +31,8 @@ def test_the_order_of_sites_numbers_the_clients():
 
 def test_all_that_may_be_said():
     read = agreements.parse(
-        LEAST + 'gamma = 1\n[rules]\nquorum = 0.5\nlate = "wards.late:by_hour"\ndeadline = 30\n[privacy]\nclip = 1\nnoise = 0.5\n'
+        LEAST
+        + 'gamma = 1\n[rules]\nquorum = 0.5\nlate = "wards.late:by_hour"\ndeadline = 30\n[privacy]\nclip = 1\nnoise = 0.5\n'
         '[versions]\npython = "3.11"\njax = "0.10.2"\n[spaces.actions]\ntype = "discrete"\nn = 2\n'
         '[spaces.observations]\ntype = "box"\nshape = [2]\nlow = [-inf, 1.0]\nhigh = "none"\n'
     )
@@ -102,7 +105,10 @@ SITES = [
     ("a = { weight = 0 }", "federation.toml [sites] a: weight must be from 1e-09 to 1000000000, got 0;"),
     ("a = { weight = inf }", "federation.toml [sites] a: weight must be from 1e-09 to 1000000000, got inf"),
     ("a = 1\na = 2", "federation.toml is not TOML: Cannot overwrite a value"),
-    ("Ward = 1\nward = 1", "federation.toml [sites]: 'ward' is the name of a second site ('Ward' is there, and capitals do not"),
+    (
+        "Ward = 1\nward = 1",
+        "federation.toml [sites]: 'ward' is the name of a second site ('Ward' is there, and capitals do not",
+    ),
     ("server = 1", "federation.toml [sites]: 'server' cannot name a site; begin with a letter or digit, "),
     ("CA = 1", "federation.toml [sites]: 'CA' cannot name a site;"),
     ("'../a' = 1", "federation.toml [sites]: '../a' cannot name a site;"),
@@ -111,7 +117,10 @@ SITES = [
     ("'-a' = 1", "federation.toml [sites]: '-a' cannot name a site;"),
     ("'wärd' = 1", "federation.toml [sites]: 'wärd' cannot name a site;"),
     ("'٣' = 1", "federation.toml [sites]: '٣' cannot name a site;"),
-    (f"{'a' * 65} = 1", "cannot name a site; begin with a letter or digit, go on with letters, digits, - and _ (64 at most)"),
+    (
+        f"{'a' * 65} = 1",
+        "cannot name a site; begin with a letter or digit, go on with letters, digits, - and _ (64 at most)",
+    ),
 ]
 
 
@@ -161,18 +170,42 @@ def test_a_share_of_all_is_not_more_than_there_are():
 SPACES = [
     ("type = 'box'\nshape = [1]\nlow = 0\nhigh = 1", "type = 'bax'", "needs a type, one of box, discrete, "),
     ("type = 'box'\nshape = [1]\nlow = 0\nhigh = 1", "shape = 3", "shape expects a list, got 3; correct that line"),
-    ("type = 'box'\nshape = [1]\nlow = 0\nhigh = 1", "shape = [-1]", "shape expects a list of whole numbers, got [-1];"),
+    (
+        "type = 'box'\nshape = [1]\nlow = 0\nhigh = 1",
+        "shape = [-1]",
+        "shape expects a list of whole numbers, got [-1];",
+    ),
     ("type = 'box'\nshape = [1]\nlow = 0\nhigh = 1", "low = [0, 0]", "low has 2 bounds, and the shape [1] 1 entries; "),
     ("type = 'box'\nshape = [1]\nlow = 0\nhigh = 1", "low = nan", "low must be finite, got nan; correct that line"),
-    ("type = 'box'\nshape = [1]\nlow = 0\nhigh = 1", "high = 'inf'", 'expects numbers, or "none" for no bound, got \'inf\';'),
-    ("type = 'box'\nshape = [1]\nlow = 0\nhigh = 1", "high = [true]", 'or "none" for no bound, got True; correct that line'),
+    (
+        "type = 'box'\nshape = [1]\nlow = 0\nhigh = 1",
+        "high = 'inf'",
+        "expects numbers, or \"none\" for no bound, got 'inf';",
+    ),
+    (
+        "type = 'box'\nshape = [1]\nlow = 0\nhigh = 1",
+        "high = [true]",
+        'or "none" for no bound, got True; correct that line',
+    ),
     ("type = 'box'\nshape = [1]\nlow = 0\nhigh = 1", "dtype = 'f4'", "dtype must be one of float16, float32, "),
-    ("type = 'box'\nshape = [1]\nlow = 0\nhigh = 1", "n = 3", "there is no key 'n'; there are type, shape, low, high, dtype"),
+    (
+        "type = 'box'\nshape = [1]\nlow = 0\nhigh = 1",
+        "n = 3",
+        "there is no key 'n'; there are type, shape, low, high, dtype",
+    ),
     ("type = 'discrete'\nn = 2", "n = 'x'", "n expects a whole number, got 'x'; correct that line"),
     ("type = 'discrete'\nn = 2", "n = 0", "n must be from 1 to 2147483647, got 0; correct that line"),
-    ("type = 'multi_discrete'\nnvec = [2]\nstart = [0]", "nvec = [2.0]", "nvec expects a list of whole numbers, got [2.0];"),
+    (
+        "type = 'multi_discrete'\nnvec = [2]\nstart = [0]",
+        "nvec = [2.0]",
+        "nvec expects a list of whole numbers, got [2.0];",
+    ),
     ("type = 'tuple'\nspaces = []", "spaces = [{ type = 3 }]", " 0 needs a type, one of box, discrete, "),
-    ("type = 'dict'\nspaces = {}", "spaces = { arm = { type = 'discrete' } }", " arm has no n; add n = …, a whole number"),
+    (
+        "type = 'dict'\nspaces = {}",
+        "spaces = { arm = { type = 'discrete' } }",
+        " arm has no n; add n = …, a whole number",
+    ),
     ("type = 'dict'\nspaces = {}", "spaces = { arm = 3 }", " arm needs a type, one of "),
 ]
 
@@ -186,6 +219,8 @@ def test_a_mistake_in_a_space(good, line, expected):
     sentence = refused(f"{LEAST}{actions}[spaces.observations]\n{bad}\n")
     assert sentence.startswith("federation.toml [spaces.observations]")
     assert expected in sentence
+
+
 @pytest.mark.parametrize("change", [lambda x: b"\xef\xbb\xbf" + x, lambda x: x.replace(b"\n", b"\r\n")])
 def test_an_editor_on_windows_changes_nothing(tmp_path, change):
     """Neither a mark in front nor other line endings make it another agreement."""
@@ -216,7 +251,9 @@ def test_a_file_that_cannot_be_read(tmp_path, content, expected):
 
 
 def test_a_folder_is_not_a_file(tmp_path):
-    with pytest.raises(FileError, match=r"cannot be read \(Is a directory\); it must be a file that this user may read"):
+    with pytest.raises(
+        FileError, match=r"cannot be read \(Is a directory\); it must be a file that this user may read"
+    ):
         agreements.read(tmp_path)
 
 

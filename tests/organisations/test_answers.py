@@ -27,7 +27,9 @@ from fedrl.organisations.sites import Pending, Sites
 from fedrl.organisations.status_file import StatusFile
 
 LARGEST = 1e6
-MANY = settings(max_examples=1000, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck))
+MANY = settings(
+    max_examples=1000, deadline=None, database=None, derandomize=True, suppress_health_check=list(HealthCheck)
+)
 SOME = settings(MANY, max_examples=300)
 
 
@@ -35,7 +37,12 @@ def shaped(dtype, *shape):
     return jax.ShapeDtypeStruct(shape, dtype)
 
 
-UPLOAD = {"w": shaped(jnp.float32, 2, 3), "half": shaped(jnp.bfloat16, 2), "done": shaped(jnp.bool_, 3), "n": shaped(jnp.int32)}
+UPLOAD = {
+    "w": shaped(jnp.float32, 2, 3),
+    "half": shaped(jnp.bfloat16, 2),
+    "done": shaped(jnp.bool_, 3),
+    "n": shaped(jnp.int32),
+}
 TRAIN = WorkResult(UPLOAD, shaped(jnp.int32), shaped(jnp.int32), {"loss": shaped(jnp.float32)})
 MEASURE = WorkResult({"return": shaped(jnp.float32)}, (), shaped(jnp.int32), {})
 QUESTION = Question(
@@ -60,7 +67,9 @@ def answer(upload=None) -> RecordDict:
             done = jax.tree.map(lambda like: np.full(like.shape, 1, like.dtype), item.expected._replace(memory=()))
             if place == 1 and client == 5 and upload is not None:
                 done = done._replace(upload=done.upload | upload)
-            records[f"{place}/{client}"] = ArrayRecord({path: array(x) for path, x in leaves.named("done", done).items()})
+            records[f"{place}/{client}"] = ArrayRecord(
+                {path: array(x) for path, x in leaves.named("done", done).items()}
+            )
     return RecordDict(records)
 
 
@@ -70,17 +79,25 @@ def check(results) -> None:
     for item, of_item in zip(QUESTION.items, results, strict=True):
         for slot, one in of_item.items():
             if isinstance(one, ClientFault):
-                assert str(one.error).startswith("site b: ") and str(one.error).isprintable() and len(str(one.error)) < 700
+                assert (
+                    str(one.error).startswith("site b: ") and str(one.error).isprintable() and len(str(one.error)) < 700
+                )
                 continue
             version = np.int32(item.version) if jax.tree.leaves(item.expected.memory) else ()
             assert one.memory == version
-            for leaf, like in zip(jax.tree.leaves(one._replace(memory=())), jax.tree.leaves(item.expected._replace(memory=())), strict=True):
+            for leaf, like in zip(
+                jax.tree.leaves(one._replace(memory=())),
+                jax.tree.leaves(item.expected._replace(memory=())),
+                strict=True,
+            ):
                 assert (leaf.shape, leaf.dtype) == (like.shape, like.dtype)
                 if leaf.dtype == bool:
                     assert set(leaf.view(np.uint8).tolist()) <= {0, 1}
             for leaf in jax.tree.leaves(one.upload):
                 assert np.all(np.isfinite(np.asarray(leaf, np.float64))), slot
-            for leaf in [x for x in jax.tree.leaves((one.upload, one.metrics)) if jnp.issubdtype(x.dtype, jnp.floating)]:
+            for leaf in [
+                x for x in jax.tree.leaves((one.upload, one.metrics)) if jnp.issubdtype(x.dtype, jnp.floating)
+            ]:
                 wide = np.asarray(leaf, np.float64)
                 assert np.all(np.abs(wide[np.isfinite(wide)]) <= LARGEST)
 
@@ -140,7 +157,9 @@ def test_metrics_may_be_missing():
 def test_huge_answers_are_not_decoded(monkeypatch):
     """Bytes that are too many are compared with what was expected, and never become an array."""
     content, unpacked = answer(), []
-    content["1/5"] = ArrayRecord(dict(content.array_records["1/5"]) | {"done/upload/w": array(np.zeros(1 << 22, np.float32))})
+    content["1/5"] = ArrayRecord(
+        dict(content.array_records["1/5"]) | {"done/upload/w": array(np.zeros(1 << 22, np.float32))}
+    )
     inner = wire.unpack
     monkeypatch.setattr(wire, "unpack", lambda data: unpacked.append(len(data)) or inner(data))
     fault = answers.of_work(content, QUESTION, LARGEST)[1][1]
@@ -180,7 +199,14 @@ LISTED = st.one_of(
     JSON.map(json.dumps), st.text(max_size=30), st.lists(st.tuples(st.integers(-1, 2), st.integers(3, 6), JSON, JSON), max_size=3).map(json.dumps),
     st.sampled_from(["[" * 90_000, "[[" + "9" * 9_000 + ", 4, 1, 1]]", '[[1e999, 4, "", ""]]', "[]" + " " * (5 << 20)]),
 )  # fmt: skip
-WORD = st.one_of(st.text(max_size=9), st.integers(-(2**63), 2**63 - 1), st.floats(), st.booleans(), st.binary(max_size=9), st.lists(st.integers(0, 9), max_size=3))
+WORD = st.one_of(
+    st.text(max_size=9),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(),
+    st.booleans(),
+    st.binary(max_size=9),
+    st.lists(st.integers(0, 9), max_size=3),
+)
 
 
 def _headed(header: bytes) -> bytes:
@@ -202,9 +228,15 @@ def malformed(draw):
         elif kind == 2:
             content["failures"] = ConfigRecord({"list": draw(LISTED)})
         elif kind == 3:
-            content["answer"] = ConfigRecord({**answer()["answer"], draw(st.sampled_from(["run", "token", "refused", "x"])): draw(WORD)})
+            content["answer"] = ConfigRecord(
+                {**answer()["answer"], draw(st.sampled_from(["run", "token", "refused", "x"])): draw(WORD)}
+            )
         elif kind == 4:
-            content[key] = draw(st.sampled_from([MetricRecord({"list": 1}), ConfigRecord({}), ArrayRecord({}), ConfigRecord({"list": b"\xff"})]))
+            content[key] = draw(
+                st.sampled_from(
+                    [MetricRecord({"list": 1}), ConfigRecord({}), ArrayRecord({}), ConfigRecord({"list": b"\xff"})]
+                )
+            )
         elif isinstance(record, ArrayRecord) and record:
             arrays = dict(record)
             path = draw(st.sampled_from(sorted(arrays)))
@@ -212,7 +244,9 @@ def malformed(draw):
             if kind == 5:
                 data = draw(ODD_BYTES)
             elif kind == 6 and data:
-                places = draw(st.lists(st.tuples(st.integers(0, len(data) - 1), st.integers(1, 255)), min_size=1, max_size=4))
+                places = draw(
+                    st.lists(st.tuples(st.integers(0, len(data) - 1), st.integers(1, 255)), min_size=1, max_size=4)
+                )
                 data = bytearray(data)
                 for place, flip in places:
                     data[place] ^= flip
@@ -222,7 +256,9 @@ def malformed(draw):
                 path = draw(st.text(max_size=12))
             else:
                 del arrays[path]
-            arrays[path] = Array(draw(st.text(max_size=5)), tuple(draw(st.lists(st.integers(-9, 9), max_size=2))), "", bytes(data))
+            arrays[path] = Array(
+                draw(st.text(max_size=5)), tuple(draw(st.lists(st.integers(-9, 9), max_size=2))), "", bytes(data)
+            )
             content[key] = ArrayRecord(arrays)
     return RecordDict(content)
 

@@ -14,7 +14,7 @@ from fedrl.organisations.check_environment import IMPORT, METHOD, NAMES, REFUSAL
 from fedrl.organisations.check_items import FAIL, OK, SKIPPED, WARN, Item
 
 NUMBERS = itertools.count()
-WARD = '''
+WARD = """
 import os, sys, time
 import gymnasium as gym
 import numpy as np
@@ -32,7 +32,7 @@ class Ward(gym.Wrapper):
 
 def make(i):
     return Ward(gym.make("CartPole-v1"))
-'''
+"""
 
 
 @pytest.fixture
@@ -115,7 +115,10 @@ def test_a_module_that_is_missing(ward):
     ("source", "words"),
     [
         ("def make(i):\n    raise OSError('no licence')", "client 0: make_env raised OSError: no licence"),
-        ("def make(i):\n    return None", "client 0: make_env raised AttributeError: 'NoneType' object has no attribute"),
+        (
+            "def make(i):\n    return None",
+            "client 0: make_env raised AttributeError: 'NoneType' object has no attribute",
+        ),
         ("import sys\ndef make():\n    sys.exit(1)", "client 0: make_env raised SystemExit: 1"),
     ],
 )
@@ -134,14 +137,14 @@ def test_spaces_that_differ(ward):
 
 
 def test_bounds_that_differ(ward):
-    found = look(ward(federation='low = [-4.800000190734863, -> low = [-4.5,'))
+    found = look(ward(federation="low = [-4.800000190734863, -> low = [-4.5,"))
     assert found[SPACES].found == (
         "observations: low is [-4.8, none, -0.418879, none] here and [-4.5, none, -0.418879, none] in federation.toml"
     )
 
 
 def test_bounds_that_are_evened_out_may_differ(ward):
-    home = ward(federation='low = [-4.800000190734863, -> low = [-4.5,')
+    home = ward(federation="low = [-4.800000190734863, -> low = [-4.5,")
     replace(home / "federation.toml", "rescale = false", "rescale = true")
     assert results(look(home)) == [OK] * 6
 
@@ -219,7 +222,7 @@ def test_what_the_site_refuses(ward):
     assert results(look(ward())) == [OK] * 6
 
 
-PARALLEL = '''
+PARALLEL = """
 import gymnasium as gym
 import numpy as np
 from pettingzoo import ParallelEnv
@@ -240,7 +243,7 @@ class Pair(ParallelEnv):
 
 def make(i):
     return Pair()
-'''
+"""
 
 
 def test_kinds_are_not_mixed_up(ward):
@@ -272,4 +275,7 @@ def test_an_environment_that_ends_the_process(ward):
     step = "print('[[[', '{', flush=True); print('out of beds', file=sys.stderr, flush=True); os._exit(7)"
     found = {item.item: item for item in check_environment.items(ward(odd(step=step)))}
     assert results(found) == [OK, OK, OK, OK, OK, FAIL]
-    assert found[STEPS].found == "the process that tried it ended with exit code 7; the last line on stderr is: out of beds"
+    assert (
+        found[STEPS].found
+        == "the process that tried it ended with exit code 7; the last line on stderr is: out of beds"
+    )

@@ -73,8 +73,16 @@ def test_the_real_proxy_is_fine(made):
 @pytest.mark.parametrize(
     ("ahead", "result", "words"),
     [
-        (300, FAIL, r"this machine is (299|30[01]) s behind the server; Flower refuses sites that are more than 5 minutes behind"),
-        (-300, FAIL, r"this machine is (299|30[01]) s ahead of the server; Flower refuses sites that are more than 5 s ahead"),
+        (
+            300,
+            FAIL,
+            r"this machine is (299|30[01]) s behind the server; Flower refuses sites that are more than 5 minutes behind",
+        ),
+        (
+            -300,
+            FAIL,
+            r"this machine is (299|30[01]) s ahead of the server; Flower refuses sites that are more than 5 s ahead",
+        ),
         (86400, FAIL, r"this machine is 86\d{3} s behind the server; .*"),
         (60, WARN, r"this machine is (59|6[01]) s behind the server"),
         (-8, FAIL, r"this machine is [789] s ahead of the server; .*"),
@@ -102,7 +110,9 @@ def test_something_else_than_the_proxy(made):
     with answering(made[1], status=200) as port:
         found = look(port, made[1].ca)
     assert results(found) == [OK, OK, OK, WARN, OK]
-    assert found[3].found == "GET / gives 200 and not 403, so this is not the proxy that `fedrl federation serve` starts"
+    assert (
+        found[3].found == "GET / gives 200 and not 403, so this is not the proxy that `fedrl federation serve` starts"
+    )
 
 
 def test_a_wrong_ca(made, tmp_path):

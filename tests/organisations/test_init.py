@@ -89,7 +89,9 @@ def test_the_files_work_together(wards):
 
 def test_a_named_environment_is_looked_at(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "own_desk.py").write_text("import gymnasium as gym\ndef make(i):\n    return gym.make('FrozenLake-v1')\n")
+    (tmp_path / "own_desk.py").write_text(
+        "import gymnasium as gym\ndef make(i):\n    return gym.make('FrozenLake-v1')\n"
+    )
     made = init.create(Path("wards"), ["a"], "localhost:8443", environment="own_desk:make")
     agreed = agreements.read(tmp_path / "wards/server/federation.toml")
     assert (made.note, agreed.spaces["observations"]["n"], agreed.max_episode_steps) == ("", 16, 100)
@@ -109,7 +111,6 @@ def test_an_environment_that_is_only_at_the_sites(tmp_path, environment):
 
 
 WRONG = [
-
     ({"sites": [""]}, "--sites: '' cannot name a site; begin with a letter or digit"),
     ({"sites": ["server"]}, "--sites: 'server' cannot name a site;"),
     ({"sites": ["Ca"]}, "--sites: 'Ca' cannot name a site;"),
@@ -138,7 +139,9 @@ def test_a_mistake_is_a_sentence_and_nothing_is_written(tmp_path, change, expect
 
 def test_a_folder_that_is_there_is_left_alone(wards, tmp_path):
     before = everything(wards)
-    with pytest.raises(FileError, match="is a federation already; choose another folder, or add a site with --add SITE"):
+    with pytest.raises(
+        FileError, match="is a federation already; choose another folder, or add a site with --add SITE"
+    ):
         init.create(wards, ["a"], "localhost:8443")
     with pytest.raises(FileError, match=r"server is not empty; choose another name or an empty folder"):
         init.create(wards / "server", ["a"], "localhost:8443")
@@ -239,7 +242,9 @@ def test_only_a_site_of_the_agreement_is_added(wards, name):
 
 def test_nothing_is_added_where_no_federation_is(tmp_path):
     for job in (lambda: init.add(tmp_path, "a"), lambda: init.renew(tmp_path)):
-        with pytest.raises(FileError, match=f"so {tmp_path} is no federation; give the folder that `fedrl federation init"):
+        with pytest.raises(
+            FileError, match=f"so {tmp_path} is no federation; give the folder that `fedrl federation init"
+        ):
             job()
 
 

@@ -87,7 +87,12 @@ def stale(rows):
 
 
 def why(rows):
-    return {(row["round"], one["exchange"]): one["why"] for row in rows for one in row.get("left_out", []) if one["client"] == 2}
+    return {
+        (row["round"], one["exchange"]): one["why"]
+        for row in rows
+        for one in row.get("left_out", [])
+        if one["client"] == 2
+    }
 
 
 @pytest.mark.parametrize("late", ["inverse", "fedrl.channels.staleness:inverse"])
@@ -125,7 +130,11 @@ def test_dropped(workers, clock, tmp_path):
     assert stale(rows) == 4 * [None]
     assert [row["train/answered"] for row in rows[1:]] == [3, 2, 3, 3]
     assert set(why(rows)) == {(1, "measure"), (2, "train")}
-    late = [m.metadata.message_id for m in grid.sent if m.metadata.dst_node_id == 12 and m.metadata.message_type == "train" and asked_round(m) == 2]
+    late = [
+        m.metadata.message_id
+        for m in grid.sent
+        if m.metadata.dst_node_id == 12 and m.metadata.message_type == "train" and asked_round(m) == 2
+    ]
     assert not {m.metadata.reply_to_message_id for m in grid.pulled} & set(late)
 
 
@@ -175,7 +184,9 @@ def test_functions_that_weigh_nothing(tmp_path):
     assert discount_of(parsed("drop")) is None
     with pytest.raises(FileError, match="late = 'fedrl.channels.staleness:invers' cannot be imported"):
         discount_of(parsed("fedrl.channels.staleness:invers"))
-    with pytest.raises(FileError, match=r"makes .* of the staleness \[0, 1, 2\]; it must give a factor for each, and 1 for 0"):
+    with pytest.raises(
+        FileError, match=r"makes .* of the staleness \[0, 1, 2\]; it must give a factor for each, and 1 for 0"
+    ):
         discount_of(parsed("jax.numpy:sum"))
     with pytest.raises(FileError, match=r"makes \[0.0, 1.0, 2.0\] of the staleness"):
         discount_of(parsed("jax.numpy:abs"))
@@ -186,8 +197,12 @@ def test_messages_that_flower_cannot_carry(monkeypatch):
     item = Asked("train", ("round", 0, "train"), [0], [0], [0], 1, ())
     monkeypatch.setattr(executor, "MOST_BYTES", 100)
     executor._check_size("a", [Part(0, item, {"x": (None, bytes(100))})])
-    with pytest.raises(FileError, match=r"the message to site a has 0.0 GB, Flower carries at most 0.0; federate fewer parameters"):
+    with pytest.raises(
+        FileError, match=r"the message to site a has 0.0 GB, Flower carries at most 0.0; federate fewer parameters"
+    ):
         executor._check_size("a", [Part(0, item, {"x": (None, bytes(60)), "y": (None, bytes(60))})])
     most = list(range(MOST_WORDS // 10))
-    with pytest.raises(FileError, match=r"site a lists its clients in 10.\d MB, Flower carries at most 4.2 that are not arrays; ask"):
+    with pytest.raises(
+        FileError, match=r"site a lists its clients in 10.\d MB, Flower carries at most 4.2 that are not arrays; ask"
+    ):
         executor._check_size("a", [Part(0, item._replace(slots=most, clients=most, counted=most), {})])

@@ -24,9 +24,26 @@ LAKES = {
     "sites": {"a": 2, "b": 1},
 }  # fmt: skip
 REINFORCE = {"name": "reinforce", "horizon": 4, "batch": 1}
-ALONE = LAKES | {"method": {"name": "alone"}, "learner": {"name": "gradient_learner", "eta": 0.3, "local_steps": 1, "direction": REINFORCE}}
-PPO = {"name": "ppo", "steps": 8, "num_envs": 1, "epochs": 1, "minibatch": 8, "critic_epochs": 1, "value": [4], "filters": "own"}
-OWN = LAKES | {"spaces": CART_POLE, "method": {"name": "fedavg"}, "learner": PPO, "policy": {"name": "mlp", "sizes": [4]}}
+ALONE = LAKES | {
+    "method": {"name": "alone"},
+    "learner": {"name": "gradient_learner", "eta": 0.3, "local_steps": 1, "direction": REINFORCE},
+}
+PPO = {
+    "name": "ppo",
+    "steps": 8,
+    "num_envs": 1,
+    "epochs": 1,
+    "minibatch": 8,
+    "critic_epochs": 1,
+    "value": [4],
+    "filters": "own",
+}
+OWN = LAKES | {
+    "spaces": CART_POLE,
+    "method": {"name": "fedavg"},
+    "learner": PPO,
+    "policy": {"name": "mlp", "sizes": [4]},
+}
 METHODS = {"alone": (ALONE, "FrozenLake-v1"), "own filters and PPO": (OWN, "CartPole-v1")}
 
 
@@ -38,13 +55,20 @@ def test_kept(tmp_path):
     """A version is there until several that were made from it have counted; those that never counted go with it."""
     store = Store(tmp_path / "memory" / "run")
     line = [0, 1, 2, 5, 6, 7, 8, 9, 10]  # 3 and 4 were made from 2, and did not count
-    for version, counted in [*zip(line[1:4], line, strict=False), (3, 2), (4, 2), *zip(line[4:], line[3:], strict=False)]:
+    for version, counted in [
+        *zip(line[1:4], line, strict=False),
+        (3, 2),
+        (4, 2),
+        *zip(line[4:], line[3:], strict=False),
+    ]:
         store.save(1, version, tree(version), counted)
     assert memory.versions(store.folder / "client-1") == [5, 6, 7, 8, 9, 10]
     for version in (5, 10):
         back = store.load(1, version, LIKE)
         assert back["m"].tolist() == 3 * [float(version)] and int(back["count"]) == version
-    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "memory", store.folder, store.folder / "client-1")} == {0o700}
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "memory", store.folder, store.folder / "client-1")} == {
+        0o700
+    }
 
 
 def test_long_absent(tmp_path):
@@ -59,7 +83,9 @@ def test_long_absent(tmp_path):
 
 def test_sentences(tmp_path):
     store = Store(tmp_path / "run")
-    with pytest.raises(FileError, match="client 0: its memory of version 3 is not on this site's disk .*there are none.*run from your"):
+    with pytest.raises(
+        FileError, match="client 0: its memory of version 3 is not on this site's disk .*there are none.*run from your"
+    ):
         store.load(0, 3, LIKE)
     store.save(0, 3, tree(3), 0)
     path = store.folder / "client-0" / "00000003.safetensors"
@@ -68,7 +94,9 @@ def test_sentences(tmp_path):
     for place in (0, 20, len(whole) // 2, len(whole) - 1):
         flipped[place] ^= 4
         path.write_bytes(flipped)
-        with pytest.raises(FileError, match=r"client 0: 00000003.safetensors is damaged \(its checksum differs\); restore it"):
+        with pytest.raises(
+            FileError, match=r"client 0: 00000003.safetensors is damaged \(its checksum differs\); restore it"
+        ):
             store.load(0, 3, LIKE)
         flipped[place] ^= 4
     for size in (0, 1, 31, 32, len(whole) - 1):
@@ -154,7 +182,9 @@ def play(made, grid, points, kill_at=None):
 
 def end(made):
     rows = [{k: x for k, x in row.items() if k != "seconds"} for row in log.read(made.server.run / "log.jsonl")]
-    stored = {path.name: x.tobytes() for path in [made.server.run / "policy.safetensors"] for x in load_file(path).values()}
+    stored = {
+        path.name: x.tobytes() for path in [made.server.run / "policy.safetensors"] for x in load_file(path).values()
+    }
     return json.dumps(rows), stored, memories(made)
 
 
@@ -166,7 +196,9 @@ def memories(made):
     return found
 
 
-@pytest.mark.parametrize(("case", "changes", "kills"), [("alone", {}, 9), ("alone", {"eval_every": 2}, 5), ("own filters and PPO", {}, 3)])
+@pytest.mark.parametrize(
+    ("case", "changes", "kills"), [("alone", {}, 9), ("alone", {"eval_every": 2}, 5), ("own filters and PPO", {}, 3)]
+)
 def test_killed_and_resumed(case, changes, kills, tmp_path, points):
     """Killed again and again, at steps all over the run, a step further each time."""
     made, grid = federation(tmp_path / "whole", case, **changes)

@@ -46,7 +46,9 @@ def test_a_connection_that_has_just_ended_does_not_take_the_port():
 
 
 def test_the_process_that_listens_is_named():
-    with subprocess.Popen([sys.executable, "-S", "-c", LISTEN], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", LISTEN], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
         port = int(process.stdout.readline())
         assert ports.holder(port).startswith(f"process {process.pid} (python")
         process.stdin.close()

@@ -18,10 +18,27 @@ from fedrl.organisations import parts, server_app, trips
 from fedrl.organisations.status_file import StatusFile, read
 from fedrl.records import log
 
-PPO = {"name": "ppo", "steps": 16, "num_envs": 2, "epochs": 1, "minibatch": 16, "value": [8], "warm_up": 64, "remember": 4}
+PPO = {
+    "name": "ppo",
+    "steps": 16,
+    "num_envs": 2,
+    "epochs": 1,
+    "minibatch": 16,
+    "value": [8],
+    "warm_up": 64,
+    "remember": 4,
+}
 SMALL = {"name": "mlp", "sizes": [8]}
 RULES = {"quorum": 3, "deadline": 60.0, "patience": 0.0}
-LAKES = {"name": "lakes", "rounds": 3, "seed": 5, "max_episode_steps": 12, "episodes": 2, "spaces": FROZEN_LAKE, "rules": RULES}
+LAKES = {
+    "name": "lakes",
+    "rounds": 3,
+    "seed": 5,
+    "max_episode_steps": 12,
+    "episodes": 2,
+    "spaces": FROZEN_LAKE,
+    "rules": RULES,
+}
 POLES = LAKES | {"name": "poles", "spaces": CART_POLE}
 SVRPG = {"name": "fedsvrpg_m", "beta": 0.3, "eta": 0.3, "local_steps": 2, "horizon": 6, "batch": 2, "first_batch": 3}
 TWO_PHASES = {"name": "fedpohcs", "candidates": 3, "clients": 2}
@@ -97,7 +114,9 @@ def test_one_trip_a_round(tmp_path):
     """The evaluation of a round and the training of the next go in one message."""
     made = folders(tmp_path, METHODS["FedAvg and PPO"])
     grid = play(made)
-    asked = [json.loads(m.content.config_records["asked"]["items"]) for m in grid.sent if m.metadata.message_type == "train"]
+    asked = [
+        json.loads(m.content.config_records["asked"]["items"]) for m in grid.sent if m.metadata.message_type == "train"
+    ]
     trips_of = [[item["exchange"] for item in items] for items in asked]
     assert trips_of.count(["measure", "train"]) == 2 * 2  # two sites, after rounds 1 and 2
     assert trips_of[-2:] == [["measure"], ["measure"]]  # after the last round nothing is trained

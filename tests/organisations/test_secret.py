@@ -88,7 +88,9 @@ def test_the_server_cannot_subtract_the_noise(made):
     asked = {}
     work = grid.workers["a"].work
     inner = work.do
-    work.do = lambda run, item, sent, content: asked.update({item.exchange: (run, item, content)}) or inner(run, item, sent, content)
+    work.do = lambda run, item, sent, content: (
+        asked.update({item.exchange: (run, item, content)}) or inner(run, item, sent, content)
+    )
     server_app.play(made.server, made.agreement, grid, 7, StatusFile(made.server.status))
     (upload,) = [
         wire.unpack(array.data)[0][0]
@@ -100,7 +102,11 @@ def test_the_server_cannot_subtract_the_noise(made):
     sites_own = work.secret.key(run, item.address, content)
     assert np.linalg.norm(upload - noise_of(made, sites_own, upload)) < 1.01  # what was clipped
     assert np.linalg.norm(upload - noise_of(made, servers, upload)) > 800  # sqrt(2 · 64) · 100 = 1131
-    traces = [work.secret.secret, np.asarray(jax.random.key_data(sites_own)).tobytes(), np.asarray(jax.random.key_data(work.secret.memory_key(run))).tobytes()]
+    traces = [
+        work.secret.secret,
+        np.asarray(jax.random.key_data(sites_own)).tobytes(),
+        np.asarray(jax.random.key_data(work.secret.memory_key(run))).tobytes(),
+    ]
     for message in answers:
         sent = b"".join(array.data for record in message.content.array_records.values() for array in record.values())
         words = repr(dict(message.content.config_records)).encode()

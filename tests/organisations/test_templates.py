@@ -18,7 +18,9 @@ ADDRESS = Address("fed.example.org", 8443)
 
 
 def federation(seen: World | None = None, **sites: int) -> str:
-    return templates.federation("wards", sites or {"a": 1, "b": 2}, seen or world.look(world.DEFAULT), versions.installed())
+    return templates.federation(
+        "wards", sites or {"a": 1, "b": 2}, seen or world.look(world.DEFAULT), versions.installed()
+    )
 
 
 def with_comments(text: str) -> str:
@@ -74,7 +76,6 @@ def test_other_spaces_come_back_too():
     assert read.max_episode_steps == 7
 
 
-
 def test_names_need_no_quoting_by_the_user():
     text = templates.federation('wards "7" \\ ä', {"a": 1}, world.look(world.DEFAULT), {})
     assert agreements.parse(text).name == 'wards "7" \\ ä'
@@ -97,8 +98,16 @@ def test_the_servers_settings_are_read_back(tmp_path):
     [
         ("listen", "lissen", "server.toml: there is no key 'lissen'; did you mean listen?"),
         ('"0.0.0.0:8443"', "8443", "server.toml: listen expects text, got 8443; correct that line"),
-        ('"0.0.0.0:8443"', '"fed.example.org:8443"', "server.toml: listen is 'fed.example.org:8443', expected an IP address"),
-        ('"fed.example.org:8443"', '"0.0.0.0:1"', "server.toml: address is '0.0.0.0:1', to which no site can connect; "),
+        (
+            '"0.0.0.0:8443"',
+            '"fed.example.org:8443"',
+            "server.toml: listen is 'fed.example.org:8443', expected an IP address",
+        ),
+        (
+            '"fed.example.org:8443"',
+            '"0.0.0.0:1"',
+            "server.toml: address is '0.0.0.0:1', to which no site can connect; ",
+        ),
     ],
 )
 def test_a_mistake_in_the_servers_settings_is_a_sentence(tmp_path, old, new, expected):

@@ -57,14 +57,21 @@ def play(made, grid):
 
 def end(made):
     """All that must be equal at the end of two runs."""
-    rows = [{k: x for k, x in row.items() if k not in ("seconds", "left_out")} for row in log.read(made.server.run / "log.jsonl")]
+    rows = [
+        {k: x for k, x in row.items() if k not in ("seconds", "left_out")}
+        for row in log.read(made.server.run / "log.jsonl")
+    ]
     return json.dumps(rows), {k: x.tobytes() for k, x in load_file(made.server.run / "policy.safetensors").items()}
 
 
 def left_out(made):
     """By round: who was left out of which exchange, and why."""
     rows = log.read(made.server.run / "log.jsonl")
-    return {row["round"]: {(o["client"], o["exchange"]): o["why"] for o in row["left_out"]} for row in rows if "left_out" in row}
+    return {
+        row["round"]: {(o["client"], o["exchange"]): o["why"] for o in row["left_out"]}
+        for row in rows
+        if "left_out" in row
+    }
 
 
 def asked_round(message) -> int | None:
@@ -272,7 +279,9 @@ def test_below_the_quorum(workers, tmp_path, clock):
     made, grid = federation(tmp_path / "stops", workers, **rules)
     grid.twist["b"] = lambda message, answer: None if asked_round(message) == 3 else answer
     begun = clock.now
-    with pytest.raises(EnvironmentFailed, match="did not answer by the deadline .*2 of 3 clients are left, the quorum is 3; the"):
+    with pytest.raises(
+        EnvironmentFailed, match="did not answer by the deadline .*2 of 3 clients are left, the quorum is 3; the"
+    ):
         play(made, grid)
     assert 200 <= clock.now - begun < 210
     assert log.read(made.server.run / "log.jsonl")[-1]["round"] == 1  # its evaluation is in the trip of round 3
@@ -300,7 +309,9 @@ def test_introductions_that_lie(workers, tmp_path):
     for words, sentence in lies:
         status = StatusFile(made.server.status)
         status.begin(7, 0, 4, {"a": [0, 1], "b": [2]})
-        one = sites.Sites(grid, made.agreement, server_app.roster.read(made.server.site_keys, made.agreement), "5a" * 8, status)
+        one = sites.Sites(
+            grid, made.agreement, server_app.roster.read(made.server.site_keys, made.agreement), "5a" * 8, status
+        )
         one.about = {"fedrl": "1.0"}
         honest = grid.workers["b"]._introduce
         grid.workers["b"]._introduce = lambda asked, words=words: _lying(honest(asked), words)
@@ -320,7 +331,14 @@ def _lying(frame, words):
 def test_two_exchanges_cannot_be_late(tmp_path):
     method = {"name": "fedpohcs", "candidates": 2, "clients": 1}
     learner = {"name": "ppo", "steps": 8, "num_envs": 1, "value": [4], "warm_up": 8, "remember": 1}
-    agreed = AGREED | {"method": {"name": "fedavg"}, "learner": learner, "policy": {"name": "mlp", "sizes": [4]}, "selection": method}
+    agreed = AGREED | {
+        "method": {"name": "fedavg"},
+        "learner": learner,
+        "policy": {"name": "mlp", "sizes": [4]},
+        "selection": method,
+    }
     made = Folders(tmp_path, agreed | {"rules": RULES | {"late": "inverse"}}, {"a": LAKE, "b": LAKE}, 5)
-    with pytest.raises(FileError, match='late = .inverse. is for methods with one exchange a round, this one has 2.*"drop"'):
+    with pytest.raises(
+        FileError, match='late = .inverse. is for methods with one exchange a round, this one has 2.*"drop"'
+    ):
         play(made, None)

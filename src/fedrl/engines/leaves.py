@@ -41,7 +41,9 @@ def unpacked(path: str, data: bytes, like: Any) -> Any:
             "same fedrl on both sides"
         )
     if np.dtype(_dtype(like)) == bool and np.frombuffer(data, np.uint8, offset=header).max(initial=0) > 1:
-        raise Unexpected(f"array {path} has truth values that are neither 0 nor 1; install the same fedrl on both sides")
+        raise Unexpected(
+            f"array {path} has truth values that are neither 0 nor 1; install the same fedrl on both sides"
+        )
     return wire.unpack(data)[0][0]
 
 

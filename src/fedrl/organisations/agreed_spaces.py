@@ -17,7 +17,12 @@ KEYS = {
         "high": Key((list, float, str)),
         "dtype": Key((str,), "float32"),
     },
-    "discrete": {"type": TYPE, "n": Key((int,), least=1, most=MOST), "start": Key((int,), 0, -MOST, MOST), "dtype": DTYPE},
+    "discrete": {
+        "type": TYPE,
+        "n": Key((int,), least=1, most=MOST),
+        "start": Key((int,), 0, -MOST, MOST),
+        "dtype": DTYPE,
+    },
     "multi_discrete": {"type": TYPE, "nvec": Key((list,)), "start": Key((list,)), "dtype": DTYPE},
     "multi_binary": {"type": TYPE, "shape": Key((list,))},
     "dict": {"type": TYPE, "spaces": Key((dict,))},
@@ -41,10 +46,14 @@ def _space(table: Any, where: str) -> dict[str, Any]:
     if kind == "tuple":
         return space | {"spaces": [_space(part, f"{where} {place}") for place, part in enumerate(space["spaces"])]}
     if space.get("dtype", "int64") not in DTYPES:
-        raise FileError(f"{where}: dtype must be one of {', '.join(DTYPES)}, got {space['dtype']!r:.60}; correct that line")
+        raise FileError(
+            f"{where}: dtype must be one of {', '.join(DTYPES)}, got {space['dtype']!r:.60}; correct that line"
+        )
     for name, least in (("shape", 0), ("nvec", 1)):
         if name in space and not _numbers(space[name], least):
-            raise FileError(f"{where}: {name} expects a list of whole numbers, got {space[name]!r:.60}; correct that line")
+            raise FileError(
+                f"{where}: {name} expects a list of whole numbers, got {space[name]!r:.60}; correct that line"
+            )
     return _box(space, where) if kind == "box" else space
 
 
@@ -53,10 +62,14 @@ def _box(space: dict[str, Any], where: str) -> dict[str, Any]:
     for name in ("low", "high"):
         bounds = space[name] if isinstance(space[name], list) else [space[name]]
         if isinstance(space[name], list) and len(bounds) != size:
-            raise FileError(f"{where}: {name} has {len(bounds)} bounds, and the shape {space['shape']} {size} entries; {_PRINTED}")
+            raise FileError(
+                f"{where}: {name} has {len(bounds)} bounds, and the shape {space['shape']} {size} entries; {_PRINTED}"
+            )
         for bound in bounds:
             if bound != "none" and (isinstance(bound, bool) or not isinstance(bound, int | float) or bound != bound):
-                raise FileError(f'{where}: {name} expects numbers, or "none" for no bound, got {bound!r:.60}; correct that line')
+                raise FileError(
+                    f'{where}: {name} expects numbers, or "none" for no bound, got {bound!r:.60}; correct that line'
+                )
         plain = [None if bound == "none" or math.isinf(bound) else bound for bound in bounds]
         space = space | {name: plain if isinstance(space[name], list) else plain[0]}
     return space

@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fedrl.organisations import agreed_spaces, tables, versions
 from fedrl.organisations.tables import FileError, Key, Table, fields

@@ -93,7 +93,9 @@ class Sites:
         """
         self.known.pop(site, None)
         if not self.takes_late:
-            self.pending = {n: it for n, it in self.pending.items() if it.question.site != site or not it.question.items}
+            self.pending = {
+                n: it for n, it in self.pending.items() if it.question.site != site or not it.question.items
+            }
 
     def busy(self) -> set[str]:
         """Sites with a question that they have not answered."""

@@ -87,7 +87,9 @@ class Worker:
 
     def _do(self, words: dict[str, Any], request: Frame) -> Frame:
         if not re.fullmatch(RUN, str(words["run"])):
-            raise FileError(f"site {self.site.name}: {words['run']!r:.40} is no name of a run; update fedrl at the server")
+            raise FileError(
+                f"site {self.site.name}: {words['run']!r:.40} is no name of a run; update fedrl at the server"
+            )
         if words["digest"] != self.agreement.digest:
             raise FileError(f"site {self.site.name}: this work belongs to another federation.toml; restart join")
         sent, content = _items(words, request)
