@@ -13,7 +13,9 @@ from fedrl.core.round import WorkRequest
 from fedrl.engines.driver import engine_of
 from fedrl.engines.engine import Engine
 from fedrl.engines.one_at_a_time import _in_this_process, one_at_a_time
+from fedrl.environments.errors import EnvironmentFailed
 from fedrl.evaluation import exact_return
+from fedrl.faults import leave_out
 
 STALENESS = jnp.array([0, 1, 3], jnp.int32)
 METHOD = pavg(eta=0.1, local_steps=2, horizon=5, batch=2)
@@ -63,7 +65,7 @@ def answering(staleness, discount=inverse) -> Engine:
 def displaced(method, engine: Engine, where) -> tuple[np.ndarray, dict]:
     """By how much theta moves in the first round, and its metrics."""
     algorithm = method(where)
-    play = engine(algorithm, where, exact_return()(algorithm, where))
+    play = engine(algorithm, where, exact_return()(algorithm, where), 1, leave_out())
     before = play.init([0])[0]
     after, metrics = play.advance(before, 0, 1)
     play.close()
@@ -130,6 +132,6 @@ def test_of_equally_late_answers_the_discount_cancels():
     np.testing.assert_allclose(late, punctual, atol=1e-7)
 
 
-def test_where_all_factors_are_zero_nothing_moves():
-    moved, _ = displaced(METHOD, answering([1, 1, 1], lambda age: jnp.zeros(3)), UNEQUAL)
-    assert not moved.any()
+def test_where_all_factors_are_zero_nobody_answered():
+    with pytest.raises(EnvironmentFailed, match="0 of 3 clients are left, the quorum is 1"):
+        displaced(METHOD, answering([1, 1, 1], lambda age: jnp.zeros(3)), UNEQUAL)

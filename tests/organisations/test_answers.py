@@ -15,7 +15,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support.organisations import FROZEN_LAKE, Folders, LocalGrid
+from support.organisations import CLIFF, Folders, LocalGrid
 
 from fedrl.core.client import WorkResult
 from fedrl.engines import leaves, wire
@@ -273,7 +273,7 @@ def test_a_thousand_malformed_answers(content):
 def server(tmp_path_factory):
     """The server's side, and Flower's part behind it: it puts answers together from the pieces that sites sent."""
     agreed = {
-        "name": "n", "rounds": 1, "spaces": FROZEN_LAKE, "sites": {"a": 4, "b": 2}, "method": {"name": "pavg"}
+        "name": "n", "rounds": 1, "spaces": CLIFF, "sites": {"a": 4, "b": 2}, "method": {"name": "pavg"}
     }  # fmt: skip
     made = Folders(tmp_path_factory.mktemp("server"), agreed, {"a": "x", "b": "y"})
     grid = LocalGrid(made, dict.fromkeys(made.homes))

@@ -129,7 +129,7 @@ def test_a_function_that_makes_no_environment(ward, source, words):
 
 
 def test_spaces_that_differ(ward):
-    found = look(ward(site="CartPole-v1 -> FrozenLake-v1"))
+    found = look(ward(site="CartPole-v1 -> CliffWalking-v1"))
     assert results(found)[:4] == [OK, OK, OK, FAIL]
     assert "observations: type is discrete here and box in federation.toml" in found[SPACES].found
     assert "actions: n is 4 here and 2 in federation.toml" in found[SPACES].found
@@ -166,9 +166,9 @@ def test_spaces_that_are_not_agreed_on_are_printed(ward):
 @pytest.mark.parametrize(
     ("reset", "words"),
     [
-        ("observation = observation * np.nan", "client 0: reset returned "),
+        ("observation = observation * np.nan", "client 0, copy 0: observation [nan nan nan nan] is not finite"),
         ("raise RuntimeError('no bed')", "client 0: reset raised RuntimeError: no bed"),
-        ("observation = observation[:2]", "client 0: reset returned "),
+        ("observation = observation[:2]", "client 0, copy 0: the observation of reset is an array of shape (2,), expected (4,)"),
         ("return observation", "client 0: "),
     ],
 )
@@ -182,8 +182,8 @@ def test_a_first_reset_that_is_wrong(ward, reset, words):
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        ("observation = observation * np.inf", "client 0: step returned "),
-        ("reward = float('nan')", "client 0: step returned "),
+        ("observation = observation * np.inf", "client 0, copy 0: the observation of step is an array of shape (4,): "),
+        ("reward = float('nan')", "client 0, copy 0: reward nan is not finite"),
         ("raise RuntimeError('no\\nbed')", "client 0: step raised RuntimeError: no\nbed"),
         ("return observation, reward", "client 0: "),
     ],

@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[flower]'")
 
 from safetensors.numpy import load_file
-from support.organisations import CART_POLE, FROZEN_LAKE, Clock, Folders, UnreliableGrid
+from support.organisations import CART_POLE, CLIFF, Clock, Folders, UnreliableGrid
 
 from fedrl.organisations import memory, server_app, sites, trips
 from fedrl.organisations.memory import Store
@@ -19,12 +19,12 @@ from fedrl.records import checkpoint, log
 
 LIKE = {"m": jnp.zeros(3), "count": jnp.int32(0)}
 RULES = {"quorum": 3, "deadline": 60.0, "patience": 0.0}
-LAKES = {
-    "name": "lakes", "rounds": 4, "seed": 5, "max_episode_steps": 8, "episodes": 1, "spaces": FROZEN_LAKE, "rules": RULES,
+CLIFFS = {
+    "name": "cliffs", "rounds": 4, "seed": 5, "max_episode_steps": 8, "episodes": 1, "spaces": CLIFF, "rules": RULES,
     "sites": {"a": 2, "b": 1},
 }  # fmt: skip
 REINFORCE = {"name": "reinforce", "horizon": 4, "batch": 1}
-ALONE = LAKES | {
+ALONE = CLIFFS | {
     "method": {"name": "alone"},
     "learner": {"name": "gradient_learner", "eta": 0.3, "local_steps": 1, "direction": REINFORCE},
 }
@@ -38,13 +38,13 @@ PPO = {
     "value": [4],
     "filters": "own",
 }
-OWN = LAKES | {
+OWN = CLIFFS | {
     "spaces": CART_POLE,
     "method": {"name": "fedavg"},
     "learner": PPO,
     "policy": {"name": "mlp", "sizes": [4]},
 }
-METHODS = {"alone": (ALONE, "FrozenLake-v1"), "own filters and PPO": (OWN, "CartPole-v1")}
+METHODS = {"alone": (ALONE, "CliffWalking-v1"), "own filters and PPO": (OWN, "CartPole-v1")}
 
 
 def tree(value):

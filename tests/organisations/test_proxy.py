@@ -57,7 +57,7 @@ class Place(NamedTuple):
     def ask(self, path: str, method: str = "POST", body: bytes = b"hello", **headers: str) -> tuple[int, bytes]:
         connection = http.client.HTTPSConnection(*self.address, context=trusting(self.files), timeout=60)
         try:
-            connection.putrequest(method, path, skip_accept_encoding=True)
+            connection.putrequest(method, path, skip_host="Host" in headers, skip_accept_encoding=True)
             for name, value in headers.items():
                 connection.putheader(name, value)
             connection.putheader("Content-Length", str(len(body)))

@@ -9,7 +9,7 @@ import tomli_w
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[flower]'")
 
 from safetensors.numpy import load_file
-from support.organisations import FROZEN_LAKE, Folders, LocalGrid
+from support.organisations import CLIFF, Folders, LocalGrid
 
 import fedrl
 from fedrl.engines.one_at_a_time import one_at_a_time
@@ -105,10 +105,10 @@ def test_a_recipe_of_fedrls():
 
 
 def test_a_recipe_in_the_sites_own_environments(tmp_path, installed):
-    agreed = AGREED | {"recipe": {"name": installed}, "spaces": FROZEN_LAKE, "max_episode_steps": 12}
-    made = play(tmp_path, agreed, dict.fromkeys("ab", "FrozenLake-v1"))
-    lakes = fedrl.gymnasium("FrozenLake-v1", clients=3, max_episode_steps=12)
-    same(made, tmp_path / "here", lakes, sampled_return(2))
+    agreed = AGREED | {"recipe": {"name": installed}, "spaces": CLIFF, "max_episode_steps": 12}
+    made = play(tmp_path, agreed, dict.fromkeys("ab", "CliffWalking-v1"))
+    cliffs = fedrl.gymnasium("CliffWalking-v1", clients=3, max_episode_steps=12)
+    same(made, tmp_path / "here", cliffs, sampled_return(2))
 
 
 def test_language_agents_of_a_recipe(tmp_path):

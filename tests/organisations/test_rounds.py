@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[flower]'")
 
 from safetensors.numpy import load_file
-from support.organisations import CART_POLE, FROZEN_LAKE, Folders, LocalGrid
+from support.organisations import CART_POLE, CLIFF, Folders, LocalGrid
 
 import fedrl
 from fedrl.engines.one_at_a_time import one_at_a_time
@@ -30,28 +30,28 @@ PPO = {
 }
 SMALL = {"name": "mlp", "sizes": [8]}
 RULES = {"quorum": 3, "deadline": 60.0, "patience": 0.0}
-LAKES = {
-    "name": "lakes",
+CLIFFS = {
+    "name": "cliffs",
     "rounds": 3,
     "seed": 5,
     "max_episode_steps": 12,
     "episodes": 2,
-    "spaces": FROZEN_LAKE,
+    "spaces": CLIFF,
     "rules": RULES,
 }
-POLES = LAKES | {"name": "poles", "spaces": CART_POLE}
+POLES = CLIFFS | {"name": "poles", "spaces": CART_POLE}
 SVRPG = {"name": "fedsvrpg_m", "beta": 0.3, "eta": 0.3, "local_steps": 2, "horizon": 6, "batch": 2, "first_batch": 3}
 TWO_PHASES = {"name": "fedpohcs", "candidates": 3, "clients": 2}
 METHODS = {
     "FedAvg and PPO": POLES | {"method": {"name": "fedavg"}, "learner": PPO, "policy": SMALL},
     "own filters": POLES | {"method": {"name": "fedavg"}, "learner": PPO | {"filters": "own"}, "policy": SMALL},
-    "FedSVRPG-M": LAKES | {"method": SVRPG},
+    "FedSVRPG-M": CLIFFS | {"method": SVRPG},
     "FedPOHCS": POLES | {"method": {"name": "fedavg"}, "learner": PPO, "policy": SMALL, "selection": TWO_PHASES},
-    "alone": LAKES | {"method": {"name": "alone"}, "learner": {"name": "gradient_learner", "eta": 0.3, "local_steps": 2,
+    "alone": CLIFFS | {"method": {"name": "alone"}, "learner": {"name": "gradient_learner", "eta": 0.3, "local_steps": 2,
         "direction": {"name": "reinforce", "horizon": 6, "batch": 2}}},
-    "noise": LAKES | {"method": {"name": "pavg", "eta": 0.3, "local_steps": 1, "horizon": 6}, "privacy": {"clip": 1.0, "noise": 0.5}},
+    "noise": CLIFFS | {"method": {"name": "pavg", "eta": 0.3, "local_steps": 1, "horizon": 6}, "privacy": {"clip": 1.0, "noise": 0.5}},
 }  # fmt: skip
-IDS = {id(FROZEN_LAKE): "FrozenLake-v1", id(CART_POLE): "CartPole-v1"}
+IDS = {id(CLIFF): "CliffWalking-v1", id(CART_POLE): "CartPole-v1"}
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,9 @@ def folders(path, agreed, seed=5):
 
 def play(made: Folders, grid=None):
     grid = grid or LocalGrid(made, {name: made.worker(name) for name in made.homes})
-    server_app.play(made.server, made.agreement, grid, 7, StatusFile(made.server.status))
+    status = StatusFile(made.server.status)
+    server_app.play(made.server, made.agreement, grid, 7, status)
+    status.save(force=True)
     return grid
 
 

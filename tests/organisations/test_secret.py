@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[flower]'")
 
-from support.organisations import FROZEN_LAKE, Folders, LocalGrid
+from support.organisations import CLIFF, Folders, LocalGrid
 
 from fedrl import keys
 from fedrl.engines import wire
@@ -50,11 +50,11 @@ def test_the_shared_seed_of_tests():
 @pytest.fixture
 def made(tmp_path):
     agreed = {
-        "name": "lakes", "rounds": 1, "seed": 5, "max_episode_steps": 6, "episodes": 1, "spaces": FROZEN_LAKE,
+        "name": "cliffs", "rounds": 1, "seed": 5, "max_episode_steps": 6, "episodes": 1, "spaces": CLIFF,
         "sites": {"a": 1}, "method": {"name": "pavg", "eta": 0.3, "local_steps": 1, "horizon": 4},
         "privacy": {"clip": 1.0, "noise": 100.0},
     }  # fmt: skip
-    return Folders(tmp_path, agreed | {"rules": {"largest_norm": 1e6}}, {"a": "FrozenLake-v1"}, None)
+    return Folders(tmp_path, agreed | {"rules": {"largest_norm": 1e6}}, {"a": "CliffWalking-v1"}, None)
 
 
 def test_files(made):
@@ -95,7 +95,7 @@ def test_the_server_cannot_subtract_the_noise(made):
     (upload,) = [
         wire.unpack(array.data)[0][0]
         for answer in answers for record in answer.content.array_records.values()
-        for path, array in record.items() if path.startswith("done/upload") and array.shape == (16, 4)
+        for path, array in record.items() if path.startswith("done/upload") and array.shape == (48, 4)
     ]  # fmt: skip
     run, item, content = asked["train"]
     servers = keys.of(keys.of_seed(made.agreement.seed), *item.address)

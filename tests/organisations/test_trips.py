@@ -9,7 +9,7 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, RecordDict
 from safetensors.numpy import load_file
-from support.organisations import FROZEN_LAKE, Clock, Folders, UnreliableGrid
+from support.organisations import CLIFF, Clock, Folders, UnreliableGrid
 
 from fedrl.engines import wire
 from fedrl.environments.errors import EnvironmentFailed
@@ -20,10 +20,10 @@ from fedrl.records import log
 
 RULES = {"quorum": 2, "deadline": 60.0, "patience": 200.0, "largest_number": 1e6, "largest_norm": 1e9}
 AGREED = {
-    "name": "lakes", "rounds": 4, "seed": 5, "max_episode_steps": 12, "episodes": 1, "spaces": FROZEN_LAKE, "rules": RULES,
+    "name": "cliffs", "rounds": 4, "seed": 5, "max_episode_steps": 12, "episodes": 1, "spaces": CLIFF, "rules": RULES,
     "sites": {"a": 2, "b": 1}, "method": {"name": "pavg", "eta": 0.3, "local_steps": 1, "horizon": 4},
 }  # fmt: skip
-LAKE = "FrozenLake-v1"
+CLIFF_WALKING = "CliffWalking-v1"
 
 
 @pytest.fixture(autouse=True)
@@ -37,12 +37,12 @@ def clock(monkeypatch):
 @pytest.fixture(scope="module")
 def workers(tmp_path_factory):
     """Whose compiled programs all federations here share; they keep no memory."""
-    made = Folders(tmp_path_factory.mktemp("sites"), AGREED, {"a": LAKE, "b": LAKE}, 5)
+    made = Folders(tmp_path_factory.mktemp("sites"), AGREED, {"a": CLIFF_WALKING, "b": CLIFF_WALKING}, 5)
     return {name: made.worker(name) for name in made.homes}
 
 
 def federation(path, workers, **changes):
-    made = Folders(path, AGREED | changes, {"a": LAKE, "b": LAKE}, 5)
+    made = Folders(path, AGREED | changes, {"a": CLIFF_WALKING, "b": CLIFF_WALKING}, 5)
     for worker in workers.values():
         worker.agreement, worker.work.agreement = made.agreement, made.agreement
     return made, UnreliableGrid(made, workers)
@@ -139,10 +139,10 @@ LIES = {
     "NaN": (filled(np.nan), "its upload is not finite"),
     "inf": (filled(np.inf), "its upload is not finite"),
     "1e30": (filled(1e30), "it sent a number beyond the limit (site b: client 2: a number of size 1e+30, the limit is 1e+06)"),
-    "shape": (lambda m, a: changed(a, lambda x: x.T.copy()), "came as float32[4, 16], expected float32[16, 4]"),
-    "dtype": (lambda m, a: changed(a, lambda x: x.astype(np.float64)), "came as float64[16, 4], expected float32[16, 4]"),
+    "shape": (lambda m, a: changed(a, lambda x: x.T.copy()), "came as float32[4, 48], expected float32[48, 4]"),
+    "dtype": (lambda m, a: changed(a, lambda x: x.astype(np.float64)), "came as float64[48, 4], expected float32[48, 4]"),
     "too large": (lambda m, a: changed(a, lambda x: np.zeros((999, 999), np.float32)), "came as float32[999, 999]"),
-    "header": (lambda m, a: changed(a, lambda x: wire.pack([x])[:-64]), "expected float32[16, 4]"),
+    "header": (lambda m, a: changed(a, lambda x: wire.pack([x])[:-64]), "expected float32[48, 4]"),
     "no array": (lambda m, a: changed(a, lambda x: b"\xff" * 40), "that are no array"),
     "missing": (without_arrays, "0 arrays came, expected"),
     "another's client": (renamed, "1 records came that were not asked for (1/0)"),
@@ -337,7 +337,7 @@ def test_two_exchanges_cannot_be_late(tmp_path):
         "policy": {"name": "mlp", "sizes": [4]},
         "selection": method,
     }
-    made = Folders(tmp_path, agreed | {"rules": RULES | {"late": "inverse"}}, {"a": LAKE, "b": LAKE}, 5)
+    made = Folders(tmp_path, agreed | {"rules": RULES | {"late": "inverse"}}, {"a": CLIFF_WALKING, "b": CLIFF_WALKING}, 5)
     with pytest.raises(
         FileError, match='late = .inverse. is for methods with one exchange a round, this one has 2.*"drop"'
     ):

@@ -28,8 +28,8 @@ CART_POLE = {
     },
     "actions": {"type": "discrete", "n": 2, "start": 0, "dtype": "int64"},
 }
-FROZEN_LAKE = {
-    "observations": {"type": "discrete", "n": 16, "start": 0, "dtype": "int64"},
+CLIFF = {
+    "observations": {"type": "discrete", "n": 48, "start": 0, "dtype": "int64"},
     "actions": {"type": "discrete", "n": 4, "start": 0, "dtype": "int64"},
 }
 

@@ -48,9 +48,8 @@ class Served:
         self.agree(agreed)
         for name, source in modules.items():
             (self.sites[name].home / f"{name}_private.py").write_text(source)
-            self.configure(
-                name, environment=f"{name}_private:make_env", **({} if seed is None else {"shared_test_seed": seed})
-            )
+            own = {"environment": f"{name}_private:make_env", "clients": len(self.agreement.clients_of(name))}
+            self.configure(name, **own, **({} if seed is None else {"shared_test_seed": seed}))
 
     def agree(self, agreed: dict[str, Any]) -> None:
         for files in (self.server, *self.sites.values()):

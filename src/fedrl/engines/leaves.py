@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from fedrl.engines import wire
@@ -61,7 +62,7 @@ def tree(leaves: Leaves, name: str, like: Tree, *, partly: bool = False) -> Tree
 
 
 def _dtype(leaf: Any) -> Any:
-    return jax.random.key_data(leaf).dtype if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf.dtype
+    return jax.random.key_data(leaf).dtype if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) else leaf.dtype
 
 
 def _described(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""[spaces] of federation.toml, read strictly: the descriptions of `environments.spaces`, with "none" where there is no bound."""
+"""[spaces] of federation.toml, read strictly: the descriptions of `environments.spaces`, "none" where there is no bound."""
 
 import math
 from typing import Any
@@ -7,7 +7,8 @@ from fedrl.organisations.tables import FileError, Key, Table, fields
 
 BOTH = {"observations": Key((dict,)), "actions": Key((dict,))}
 MOST = 2**31 - 1
-DTYPES = ("float16", "float32", "float64", "bool") + tuple(f"{s}int{n}" for s in ("", "u") for n in (8, 16, 32, 64))
+INTEGERS = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
+DTYPES = ("float16", "float32", "float64", "bool", *INTEGERS)
 TYPE, DTYPE = Key((str,)), Key((str,), "int64")
 KEYS = {
     "box": {

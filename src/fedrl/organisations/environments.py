@@ -57,7 +57,7 @@ def imported(site: Site) -> Callable[..., Any]:
         raise FileError(
             f"environment = {site.environment!r}: the module {module} has no {item}; correct site.toml"
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
         raise FileError(
             f"environment = {site.environment!r}: importing it raised {type(error).__name__}: {error} "

@@ -3,6 +3,7 @@
 What an environment prints goes to the log of the worker instead.
 """
 
+import contextlib
 import os
 import sys
 from collections.abc import Callable
@@ -22,9 +23,7 @@ def channel() -> Say:
     os.dup2(2, 1)
 
     def say(event: str) -> None:
-        try:
+        with contextlib.suppress(BrokenPipeError):  # nobody listens, as when a worker is started by hand
             print(event, file=pipe)
-        except BrokenPipeError:  # nobody listens, as when a worker is started by hand
-            pass
 
     return say

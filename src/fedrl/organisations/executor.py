@@ -73,7 +73,7 @@ class SiteExecutor:
     def _travel(self, wanted: list[tuple[Exchange, WorkRequest]]) -> None:
         """One trip for all of these exchanges."""
         self.next = None
-        self._show(*wanted[0])
+        self._show(*wanted[-1])
         parts: dict[str, list[Part]] = {}
         for place, (exchange, request) in enumerate(wanted):
             for site, part in self._parts(place, exchange, request).items():

@@ -3,7 +3,7 @@
     guard.py run PARENT COMMAND…   become COMMAND, which the system kills when PARENT ends
     guard.py watch                 take process groups on stdin, "+17" and "-17"; at its end kill those that are left
 
-The first covers children, the second their children too: Flower's node starts a process for every message, nginx has workers.
+The first covers children, the second their children, too: Flower's node starts processes of its own, nginx has workers.
 They are started by this file's path, so that nothing else is imported.
 """
 
@@ -28,7 +28,7 @@ def run(parent: int, command: list[str]) -> NoReturn:
 def watch() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # whoever ends the parent ends this program too
         signal.signal(number, signal.SIG_IGN)
-    groups = set()
+    groups: set[int] = set()
     for line in sys.stdin:
         (groups.add if line[0] == "+" else groups.discard)(int(line[1:]))
     for group in groups:

@@ -17,7 +17,7 @@ from rich.console import Console
 from fedrl.errors import FedRLError
 from fedrl.flower import command_line
 from fedrl.organisations import agreement as agreements
-from fedrl.organisations import check_link, events, node_keys, ports, secret
+from fedrl.organisations import check_link, events, node_keys, ports, secret, sign_off
 from fedrl.organisations import site as sites
 from fedrl.organisations.check_items import FAIL
 from fedrl.organisations.layout import HOME_OF_SITE, SiteFiles
@@ -33,7 +33,10 @@ PAUSE, BACK_OFF = 0.2, 60.0  # seconds between looks; the longest between two st
 HEALTHY = 120.0  # seconds after which a program that died counts as the first to do so
 STARTS, LEAVES = 60.0, 4.0  # seconds in which the node must listen, and that it has to deliver the last answer
 MISTAKE, SECRET_LENGTH = 2, 32  # exit code of a worker whose error is a sentence; bytes
-UNKNOWN_KEY = "Failed to initialize the connection to the SuperLink"
+REFUSED, RETRY = (
+    75.0,
+    5.0,
+)  # seconds after which a server that does not let the node in never will; between two attempts
 
 
 class JoinError(FedRLError, ValueError):
@@ -75,6 +78,8 @@ class Member:
         self.environment = environment(self.files)
         self.events: SimpleQueue[str] = SimpleQueue()
         self.deaths: dict[str, list[float]] = {WORKER: [], NODE: []}
+        self.refused: float | None = None  # since when the server has not let the node in
+        self.number: int | None = None  # of the node that is connected
 
     def take_part(self) -> None:
         """Until the server says that the run is over."""
@@ -99,6 +104,9 @@ class Member:
         elif not self.children.running(NODE) or not self.children.running(TASKS):
             self._died(NODE)
             self._start_node()  # also after its tasks: a node waits a minute for those that were lost
+        elif self.number is None and (number := sign_off.number_in(self.children.children[NODE].text())) is not None:
+            sign_off.remember(self.files, number)
+            self.number, self.refused = number, None
         return False
 
     def _heard(self, event: str) -> bool:
@@ -122,6 +130,8 @@ class Member:
     def _start_node(self) -> None:
         self.children.stop(TASKS, NODE)
         self._check_link()
+        sign_off.close(self.site)
+        self.number = None
         port, own = free_port(), self.files.state / "executor.secret"
         if not own.exists():
             write_private(own, secrets.token_bytes(SECRET_LENGTH))
@@ -151,21 +161,34 @@ class Member:
         said = child.said()
         if name == WORKER and code == MISTAKE:
             raise JoinError(said.removeprefix("fedrl: "))
-        if name == NODE and code is not None and UNKNOWN_KEY in child.text():
-            raise JoinError(
-                f"the server at {self.site.server} does not know this site's key: it was revoked, or the operator has another "
-                f"one; compare {self.files.public_key.name} with sites/{self.site.name}.pub at the server ({child.log} has "
-                "Flower's words)"
-            )
+        if name == NODE and sign_off.REFUSED in child.text():
+            return self._refused(child)
         now = time.monotonic()
         self.deaths[name] = [at for at in self.deaths[name] if now - at < HEALTHY] + [now]
+        how = "was killed" if code is not None and code < 0 else f"ended (it said: {said})"
         wait = min(BACK_OFF, 2.0 ** (len(self.deaths[name]) - 1) - 1)
         say(
             self.console,
-            f"the {name} died (it said: {said}); starting it again" + f" in {wait:.0f} s" * (wait > 0),
+            f"the {name} {how}; starting it again" + f" in {wait:.0f} s" * (wait > 0),
             "yellow",
         )
         time.sleep(wait)
+
+    def _refused(self, child: Child) -> None:
+        """The server has not let the node in: of a node that was killed unnoticed it hears within a minute."""
+        why = (
+            f"the server at {self.site.server} does not let site {self.site.name} in: it does not know the key in "
+            f"{self.files.public_key.name}, or this site is connected already, from elsewhere"
+        )
+        if self.refused is None:
+            self.refused = time.monotonic()
+            say(self.console, f"{why}; trying again for {REFUSED:.0f} s", "yellow")
+        elif time.monotonic() - self.refused > REFUSED:
+            raise JoinError(
+                f"{why}; compare the file with sites/{self.site.name}.pub at the server, which may have been made anew "
+                f"({child.log} has Flower's words)"
+            )
+        time.sleep(RETRY)
 
     def _refuse_dead_worker(self) -> None:
         if not self.children.running(WORKER):

@@ -4,6 +4,7 @@ Each leads a process group of its own, under `guard.py`: Ctrl-C reaches only the
 """
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from fedrl.organisations import guard
 
 PATIENCE = 8.0  # seconds to end in after SIGTERM; then SIGKILL
 PYTHON = (sys.executable, "-I", "-S")  # the guard imports nothing but the standard library
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 LARGEST_LOG = 16 << 20  # bytes; at a start, a longer one is moved aside
 
 
@@ -32,7 +34,7 @@ class Child(NamedTuple):
 
     def said(self) -> str:
         """The last line of it, for an error message."""
-        lines = [line.strip() for line in self.text().splitlines() if line.strip()]
+        lines = [line.strip() for line in COLOURS.sub("", self.text()).splitlines() if line.strip()]
         return lines[-1][-400:] if lines else "nothing"
 
 

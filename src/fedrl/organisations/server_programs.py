@@ -43,6 +43,7 @@ class Server:
             if starts > MOST_STARTS:
                 raise ServeError(f"started {MOST_STARTS} times without a new round; {self.files.logs} says why")
             link = self._running_link(agreement)
+            link.stop_all()  # a run whose process was killed would go on for a minute, and its messages keep sites waiting
             self.run = link.submit()
             follower.begin(self.run)
             end = self._watch(link, follower)
@@ -82,7 +83,6 @@ class Server:
         self.children.start(LINK, superlink.link_command(self.files, port), self.environment)
         link = self.link = superlink.connect(self.files, port, self.scratch)
         self._wait_for(LINK, link.is_up, STARTS)
-        link.stop_all()
         self._enrol(link, agreement)
         self.children.start(EXECUTOR, superlink.executor_command(self.files, port), self.environment)
         self._start_proxy(port)

@@ -104,7 +104,7 @@ def read(path: Path) -> Status:
         plain = json.loads(data)
         sites = {str(name): SiteStatus(**site) for name, site in plain["sites"].items()}
         status = Status(**plain | {"sites": sites, "left_out": [LeftOut(**entry) for entry in plain["left_out"]]})
-        return status._replace(**{field: float(plain[field]) for field in ("started", "updated")})
+        return status._replace(started=float(plain["started"]), updated=float(plain["updated"]))
     except (ValueError, TypeError, KeyError, AttributeError):
         what = "is empty" if not data.strip() else "is damaged or was written by another version of fedrl"
         raise StatusError(

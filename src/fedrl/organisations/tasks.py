@@ -6,8 +6,11 @@ Flower's own programs install the app that came with a run, and start a process 
 stays, and whatever app came, it runs `node` and nothing else: no code that the server sends is ever installed or imported.
 """
 
+import os
 import sys
+import threading
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +20,7 @@ from flwr.app import Context, Error, Message
 from flwr.common.constant import ErrorCode, SubStatus
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, SendTaskHeartbeatRequest
 from flwr.supercore.heartbeat import HeartbeatSender
+from flwr.supercore.inflatable.inflatable_utils import ObjectPullError
 from flwr.supercore.interceptors import (
     RuntimeTokenHttpInterceptor,
     RuntimeVersionHttpInterceptor,
@@ -29,21 +33,39 @@ from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, 
 
 from fedrl.organisations import node
 
-PAUSE = 0.1  # seconds between looks for a task
+PAUSE, BUSY = 0.1, 1.0  # seconds between looks for a task, and while one is under way
 CLIENT_APP = "flwr-clientapp"  # the only kind of task that is taken
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 
 
 def serve(address: str, secret: bytes) -> None:
-    """Do the tasks of the node at `address`, one after the other, until it is gone."""
+    """Do the tasks of the node at `address`, until it is gone.
+
+    The node offers one at a time, unless it has dropped a message that it could not receive whole: nobody tells that task.
+    """
     signed = SuperExecAuthHttpInterceptor(master_secret=secret, protected_methods=frozenset({ACQUIRE}))
+    under_way: threading.Thread | None = None
     with connected(address, signed) as node_client:
         while True:
             offered = node_client.AcquireTask(AcquireTaskRequest(supported_task_types=[CLIENT_APP]))
             if offered.token:
-                do(address, offered.token)
+                under_way = threading.Thread(target=do_or_die, args=(address, offered.token), daemon=True)
+                under_way.start()
+            if under_way is not None and under_way.is_alive():
+                under_way.join(BUSY)
             else:
                 time.sleep(PAUSE)
+
+
+def do_or_die(address: str, token: str) -> None:
+    """A task that fails in Flower's part ends this process: `join` starts it again, and the node with it."""
+    try:
+        do(address, token)
+    except ObjectPullError as error:  # of a message that the node has dropped
+        print(f"a message did not arrive whole: {error}", file=sys.stderr, flush=True)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
 
 
 def do(address: str, token: str) -> None:
