@@ -1,10 +1,13 @@
 """What somebody tries who has the server's address and the certificate of its authority, but no key that is registered."""
 
 import http.client
+import os
 import shutil
+import signal
 import ssl
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from support.served import Served
@@ -46,9 +49,15 @@ PATHS = ("/v1/runtime/acquire-task", "/v1/fleet/register-node", "/v1/control/sta
 def _refused(command: list[str], sign: str, environment: dict[str, str], home: Path) -> str:
     """It must fail, and with this sign in what it says."""
     words = [command_line.program(command[0]), *command[1:]]
-    done = subprocess.run(words, env=environment, cwd=home, capture_output=True, text=True, timeout=60, check=False)
-    said = done.stdout + done.stderr
-    return REFUSED if done.returncode != 0 and sign in said else f"exit code {done.returncode}: {said[-500:]}"
+    with (home / "said").open("w+b") as out:  # not a pipe: a node leaves a process behind that would keep it open
+        process = subprocess.Popen(words, env=environment, cwd=home, stdout=out, stderr=out, start_new_session=True)
+        try:
+            code = process.wait(60)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        said = (home / "said").read_text(errors="replace")
+    return REFUSED if code != 0 and sign in said else f"exit code {code}: {said[-500:]}"
 
 
 def _asked(address: str, ca: Path, path: str) -> str:
