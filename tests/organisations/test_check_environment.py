@@ -168,7 +168,10 @@ def test_spaces_that_are_not_agreed_on_are_printed(ward):
     [
         ("observation = observation * np.nan", "client 0, copy 0: observation [nan nan nan nan] is not finite"),
         ("raise RuntimeError('no bed')", "client 0: reset raised RuntimeError: no bed"),
-        ("observation = observation[:2]", "client 0, copy 0: the observation of reset is an array of shape (2,), expected (4,)"),
+        (
+            "observation = observation[:2]",
+            "client 0, copy 0: the observation of reset is an array of shape (2,), expected",
+        ),
         ("return observation", "client 0: "),
     ],
 )

@@ -43,7 +43,8 @@ def workers(tmp_path_factory):
 
 def play(path, workers, late, twist, steps=4):
     """The rows of a run; `twist` is given the grid."""
-    made = Folders(path, AGREED | {"rounds": steps, "rules": RULES | {"late": late}}, {"a": CLIFF_WALKING, "b": CLIFF_WALKING}, 5)
+    agreed = AGREED | {"rounds": steps, "rules": RULES | {"late": late}}
+    made = Folders(path, agreed, {"a": CLIFF_WALKING, "b": CLIFF_WALKING}, 5)
     for worker in workers.values():
         worker.agreement, worker.work.agreement, worker.last = made.agreement, made.agreement, None
     grid = UnreliableGrid(made, workers)

@@ -65,7 +65,8 @@ def test_kept(tmp_path):
     assert memory.versions(store.folder / "client-1") == [5, 6, 7, 8, 9, 10]
     for version in (5, 10):
         back = store.load(1, version, LIKE)
-        assert back["m"].tolist() == 3 * [float(version)] and int(back["count"]) == version
+        assert back["m"].tolist() == 3 * [float(version)]
+        assert int(back["count"]) == version
     assert {path.stat().st_mode & 0o777 for path in (tmp_path / "memory", store.folder, store.folder / "client-1")} == {
         0o700
     }

@@ -49,7 +49,8 @@ METHODS = {
     "FedPOHCS": POLES | {"method": {"name": "fedavg"}, "learner": PPO, "policy": SMALL, "selection": TWO_PHASES},
     "alone": CLIFFS | {"method": {"name": "alone"}, "learner": {"name": "gradient_learner", "eta": 0.3, "local_steps": 2,
         "direction": {"name": "reinforce", "horizon": 6, "batch": 2}}},
-    "noise": CLIFFS | {"method": {"name": "pavg", "eta": 0.3, "local_steps": 1, "horizon": 6}, "privacy": {"clip": 1.0, "noise": 0.5}},
+    "noise": CLIFFS | {"method": {"name": "pavg", "eta": 0.3, "local_steps": 1, "horizon": 6},
+        "privacy": {"clip": 1.0, "noise": 0.5}},
 }  # fmt: skip
 IDS = {id(CLIFF): "CliffWalking-v1", id(CART_POLE): "CartPole-v1"}
 

@@ -81,7 +81,7 @@ def noise_of(made, exchange_key, upload):
 
 
 def test_the_server_cannot_subtract_the_noise(made):
-    """With the key that the run's seed gives, nothing is left of a clipped upload but more noise; with the site's, its bytes."""
+    """With the key that the run's seed gives, a clipped upload gets only noisier; with the site's, its bytes are left."""
     grid = LocalGrid(made, {"a": made.worker("a")})
     answers, pulled = [], grid.pull_messages
     grid.pull_messages = lambda names: answers.extend(found := pulled(names)) or found

@@ -37,7 +37,9 @@ def test_bytes_of_one_at_a_time_whatever_is_killed(tmp_path):
         assert strangers == dict.fromkeys(strangers, "refused")
         assert one.left_out() == []
         here = one.simulate(tmp_path / "here")
-        assert arrays(one.server.run) == arrays(here)
+        at_sites = ("clients/", "pooled/")  # of the clients' own filters the server sees nothing
+        common = {name: value for name, value in arrays(here).items() if not name.startswith(at_sites)}
+        assert arrays(one.server.run) == common
         assert without_times(one.server.run) == without_times(here)
         check_homes(one)
 

@@ -24,6 +24,7 @@ AGREED = {
     "sites": {"a": 2, "b": 1}, "method": {"name": "pavg", "eta": 0.3, "local_steps": 1, "horizon": 4},
 }  # fmt: skip
 CLIFF_WALKING = "CliffWalking-v1"
+REPLAY = "site b: it answers another token (a replay, or a node of another run)"
 
 
 @pytest.fixture(autouse=True)
@@ -138,7 +139,7 @@ def another_message(message, answer):
 LIES = {
     "NaN": (filled(np.nan), "its upload is not finite"),
     "inf": (filled(np.inf), "its upload is not finite"),
-    "1e30": (filled(1e30), "it sent a number beyond the limit (site b: client 2: a number of size 1e+30, the limit is 1e+06)"),
+    "1e30": (filled(1e30), "beyond the limit (site b: client 2: a number of size 1e+30, the limit is 1e+06)"),
     "shape": (lambda m, a: changed(a, lambda x: x.T.copy()), "came as float32[4, 48], expected float32[48, 4]"),
     "dtype": (lambda m, a: changed(a, lambda x: x.astype(np.float64)), "came as float64[48, 4], expected float32[48, 4]"),
     "too large": (lambda m, a: changed(a, lambda x: np.zeros((999, 999), np.float32)), "came as float32[999, 999]"),
@@ -151,14 +152,14 @@ LIES = {
     "another message": (another_message, "its answer is to another message"),
     "words": (listed("[" * 100_000), "its answer cannot be read (RecursionError)"),
     "failures": (listed('[[0, 0, "raised", "x"]]'), "it speaks of client 0, which was not asked"),
-    "log": (worded(refused="no\n\x1b[2JFATAL: \u202eall is lost"), "its site takes no part (site b: no [2JFATAL: all is lost)"),
+    "log": (worded(refused="no\n\x1b[2JFATAL: \u202eall is lost"), "takes no part (site b: no [2JFATAL: all is lost)"),
     "unreadable": (lambda m, a: KeyError("some object"), "its answer cannot be read (KeyError)"),
-    "error": (lambda m, a: Message(Error(2, "\x1b[2J"), reply_to=m), "its node cannot start its part; its own log says more"),
+    "error": (lambda m, a: Message(Error(2, "\x1b[2J"), reply_to=m), "cannot start its part; its own log says more"),
 }  # fmt: skip
 
 
 def test_lies(workers, tmp_path):
-    """A round for each: never averaged, named with the reason. The others go on, as if the client were left out otherwise."""
+    """A round for each: never averaged, named with the reason. The others go on, as without the client."""
     rounds = len(LIES) + 1
     made, grid = federation(tmp_path / "lies", workers, rounds=rounds)
     lies = list(LIES.values())
@@ -213,7 +214,7 @@ def test_replayed_and_doubled(workers, tmp_path):
     grid.pull_messages = lambda names: 2 * list(doubling(names))
     play(made, grid)
     assert left_out(made) == {
-        round: {(2, exchange): "its answer does not belong to the question (site b: it answers another token (a replay, or a node of another run))"}
+        round: {(2, exchange): f"its answer does not belong to the question ({REPLAY})"}
         for round, exchange in ((2, "measure"), (3, "train"))
     }  # fmt: skip
 
@@ -228,7 +229,8 @@ def test_silent_then_back(workers, tmp_path, clock):
     assert set(left_out(made)) == {1, 2, 3}  # of round 1 the evaluation, which travels with the training of round 2
     assert 120 < clock.now - begun < 130
     status = read(made.server.status)
-    assert status.sites["b"].state == "online" and status.sites["b"].left_out == 4
+    assert status.sites["b"].state == "online"
+    assert status.sites["b"].left_out == 4
 
 
 def test_gone_and_back(workers, tmp_path, clock):
@@ -251,7 +253,8 @@ def test_gone_and_back(workers, tmp_path, clock):
 
     grid.twist["b"] = tear
     assert play(made, grid) == expected
-    assert torn and left_out(made) == {}
+    assert torn
+    assert left_out(made) == {}
     asked = [asked_round(m) for m in grid.sent if m.metadata.dst_node_id == 12 and m.metadata.message_type == "train"]
     assert asked == [None, 1, 2, 2, 3, 4, None]
 
@@ -314,12 +317,13 @@ def test_introductions_that_lie(workers, tmp_path):
         )
         one.about = {"fedrl": "1.0"}
         honest = grid.workers["b"]._introduce
-        grid.workers["b"]._introduce = lambda asked, words=words: _lying(honest(asked), words)
+        grid.workers["b"]._introduce = lambda asked, words=words, honest=honest: _lying(honest(asked), words)
         one.look_around()
         one.introduce()
         assert one.pull() == []
         grid.workers["b"]._introduce = honest
-        assert sentence in one.refusals["b"][1] and one.refusals["b"][1].isprintable(), one.refusals["b"]
+        assert sentence in one.refusals["b"][1], one.refusals["b"]
+        assert one.refusals["b"][1].isprintable()
         assert "b" not in one.known
 
 
@@ -337,7 +341,9 @@ def test_two_exchanges_cannot_be_late(tmp_path):
         "policy": {"name": "mlp", "sizes": [4]},
         "selection": method,
     }
-    made = Folders(tmp_path, agreed | {"rules": RULES | {"late": "inverse"}}, {"a": CLIFF_WALKING, "b": CLIFF_WALKING}, 5)
+    made = Folders(
+        tmp_path, agreed | {"rules": RULES | {"late": "inverse"}}, {"a": CLIFF_WALKING, "b": CLIFF_WALKING}, 5
+    )
     with pytest.raises(
         FileError, match='late = .inverse. is for methods with one exchange a round, this one has 2.*"drop"'
     ):

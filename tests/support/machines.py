@@ -1,7 +1,7 @@
 """Three machines with different control panels: the private environments of three organisations.
 
-All bring a value to zero and hold it there; which action raises it differs, and how far. An observation says which machine it
-is, so one policy can serve all; whoever has seen only one machine presses the wrong buttons on the others. Each module is
+All bring a value to zero and hold it there; which action raises it differs, and how far. An observation says which machine
+it is, so one policy can serve all; whoever has seen only one machine presses the wrong buttons on the others. Each module is
 written to one site's folder, under a name of its own.
 """
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from support.served import Served
-from support.superlink import free_port
+from support.superlink import free_port, until
 
 from fedrl.flower import command_line
 from fedrl.organisations import node_keys, superlink
@@ -37,7 +37,7 @@ def tries(one: Served) -> dict[str, str]:
             "submits a run": (["flwr", "run", str(app), "there"], "403"),
             "lists nodes": (["flwr", "supernode", "list", "there"], "403"),
             "is a node": ([*node, *own, "--auth-supernode-private-key", str(home / "own.key")], "Exit Code: 305"),
-            "is a node without a key": ([*node, *own], "Exit Code: 305"),
+            "is a node without a key": ([*node, *own], "403 Forbidden"),
         }
         answers = {name: _refused(command, sign, environment, home) for name, (command, sign) in commands.items()}
         return answers | {path: _asked(one.address, home / "ca.crt", path) for path in PATHS}
@@ -47,17 +47,20 @@ PATHS = ("/v1/runtime/acquire-task", "/v1/fleet/register-node", "/v1/control/sta
 
 
 def _refused(command: list[str], sign: str, environment: dict[str, str], home: Path) -> str:
-    """It must fail, and with this sign in what it says."""
+    """This sign must be in what it says. A node that is refused may stay, without a connection."""
     words = [command_line.program(command[0]), *command[1:]]
-    with (home / "said").open("w+b") as out:  # not a pipe: a node leaves a process behind that would keep it open
+    said = home / "said"
+    with said.open("wb") as out:
         process = subprocess.Popen(words, env=environment, cwd=home, stdout=out, stderr=out, start_new_session=True)
         try:
-            code = process.wait(60)
+            until(lambda: sign in said.read_text(errors="replace") or process.poll() is not None, 60)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-        said = (home / "said").read_text(errors="replace")
-    return REFUSED if code != 0 and sign in said else f"exit code {code}: {said[-500:]}"
+            process.wait()
+    text = said.read_text(errors="replace")
+    accepted = process.returncode == 0 or "SuperNode ID" in text
+    return REFUSED if sign in text and not accepted else f"exit code {process.returncode}: {text[-500:]}"
 
 
 def _asked(address: str, ca: Path, path: str) -> str:
