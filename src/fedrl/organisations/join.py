@@ -17,9 +17,10 @@ from rich.console import Console
 from fedrl.errors import FedRLError
 from fedrl.flower import command_line
 from fedrl.organisations import agreement as agreements
-from fedrl.organisations import check_link, events, node_keys, ports, secret, sign_off
+from fedrl.organisations import check_link, events, node_keys, ports, secret, sign_off, versions
 from fedrl.organisations import site as sites
 from fedrl.organisations.check_items import FAIL
+from fedrl.organisations.last_words import MISTAKE, how_it_ended, sentence
 from fedrl.organisations.layout import HOME_OF_SITE, SiteFiles
 from fedrl.organisations.ports import free_port
 from fedrl.organisations.private_files import write_private
@@ -32,11 +33,8 @@ WORKER, NODE, TASKS = "worker", "node", "tasks"
 PAUSE, BACK_OFF = 0.2, 60.0  # seconds between looks; the longest between two starts
 HEALTHY = 120.0  # seconds after which a program that died counts as the first to do so
 STARTS, LEAVES = 60.0, 4.0  # seconds in which the node must listen, and that it has to deliver the last answer
-MISTAKE, SECRET_LENGTH = 2, 32  # exit code of a worker whose error is a sentence; bytes
-REFUSED, RETRY = (
-    75.0,
-    5.0,
-)  # seconds after which a server that does not let the node in never will; between two attempts
+SECRET_LENGTH = 32  # bytes
+REFUSED, RETRY = 75.0, 5.0  # seconds until a server that does not let the node in never will; between two attempts
 
 
 class JoinError(FedRLError, ValueError):
@@ -60,8 +58,9 @@ def join(folder: Path) -> int:
 
 def prepare(files: SiteFiles) -> Site:
     """Raise a sentence for what would fail later, and make the folders."""
-    site = sites.read(files.home)
-    sites.check_membership(site, agreements.read(files.agreement))
+    site, agreement = sites.read(files.home), agreements.read(files.agreement)
+    sites.check_membership(site, agreement)
+    versions.require(agreement.versions)
     secret.read(site)
     secret.check_mode(files.key)
     node_keys.public_of(files.key)
@@ -77,9 +76,10 @@ class Member:
         self.site, self.files, self.children, self.console = site, site.files, children, console
         self.environment = environment(self.files)
         self.events: SimpleQueue[str] = SimpleQueue()
-        self.deaths: dict[str, list[float]] = {WORKER: [], NODE: []}
+        self.deaths: dict[str, list[float]] = {WORKER: [], NODE: [], TASKS: []}
         self.refused: float | None = None  # since when the server has not let the node in
         self.number: int | None = None  # of the node that is connected
+        self.was_connected = False
 
     def take_part(self) -> None:
         """Until the server says that the run is over."""
@@ -101,12 +101,12 @@ class Member:
         if not self.children.running(WORKER):
             self._died(WORKER)
             self._start_worker()
-        elif not self.children.running(NODE) or not self.children.running(TASKS):
-            self._died(NODE)
+        elif dead := [name for name in (NODE, TASKS) if not self.children.running(name)]:
+            self._died(dead[0])
             self._start_node()  # also after its tasks: a node waits a minute for those that were lost
         elif self.number is None and (number := sign_off.number_in(self.children.children[NODE].text())) is not None:
             sign_off.remember(self.files, number)
-            self.number, self.refused = number, None
+            self.number, self.refused, self.was_connected = number, None, True
         return False
 
     def _heard(self, event: str) -> bool:
@@ -147,29 +147,27 @@ class Member:
         self.children.start(TASKS, command, self.environment)
 
     def _check_link(self) -> None:
-        """A server that does not answer may come; one that is not the right one never will."""
+        """A server that does not answer may come; one that has never been the right one never will."""
         for item in check_link.items(self.site.server, self.files.ca):
             if item.result != FAIL:
                 continue
-            if item.item != check_link.PORT:
+            if item.item != check_link.PORT and not self.was_connected:
                 raise JoinError(f"{item.item}: {item.found}; {item.do}")
             say(self.console, f"{item.found}; waiting for it", "yellow")
 
     def _died(self, name: str) -> None:
         """Why it died, if that cannot be mended by starting it again; otherwise wait, if it dies often."""
         code, child = self.children.code(name), self.children.children[name]
-        said = child.said()
         if name == WORKER and code == MISTAKE:
-            raise JoinError(said.removeprefix("fedrl: "))
+            raise JoinError(sentence(child))
         if name == NODE and sign_off.REFUSED in child.text():
             return self._refused(child)
         now = time.monotonic()
         self.deaths[name] = [at for at in self.deaths[name] if now - at < HEALTHY] + [now]
-        how = "was killed" if code is not None and code < 0 else f"ended (it said: {said})"
         wait = min(BACK_OFF, 2.0 ** (len(self.deaths[name]) - 1) - 1)
         say(
             self.console,
-            f"the {name} {how}; starting it again" + f" in {wait:.0f} s" * (wait > 0),
+            f"the {name} {how_it_ended(child)}; starting it again" + f" in {wait:.0f} s" * (wait > 0),
             "yellow",
         )
         time.sleep(wait)
@@ -193,11 +191,9 @@ class Member:
     def _refuse_dead_worker(self) -> None:
         if not self.children.running(WORKER):
             child = self.children.children[WORKER]
-            said = child.said()
-            known = self.children.code(WORKER) == MISTAKE
-            raise JoinError(
-                said.removeprefix("fedrl: ") if known else f"the worker died and said: {said}; see {child.log}"
-            )
+            if self.children.code(WORKER) == MISTAKE:
+                raise JoinError(sentence(child))
+            raise JoinError(f"the worker {how_it_ended(child)} before it was ready; {child.log} says more")
 
 
 def environment(files: SiteFiles) -> dict[str, str]:

@@ -54,10 +54,6 @@ def closed(client_id: int, env_params: Any, num_envs: int) -> Simulator:
 
 def federation_of(agreement: Agreement, open_simulator: Callable[[int, Any, int], Simulator]) -> Federation:
     """The federation with the agreed spaces; `open_simulator` opens the clients that are here."""
-    if agreement.spaces is None:
-        raise FileError(
-            f"{FILE} has no [spaces]; `fedrl federation check` in a site's folder prints those of its environment"
-        )
     described = descriptions(agreement)
     seen, done = (_check(spaces.policy_observations, described[0]), _check(spaces.policy_actions, described[1]))
     native = [spaces.common(one) for one in described]
@@ -76,7 +72,10 @@ def weights(agreement: Agreement) -> Any:
 
 def descriptions(agreement: Agreement) -> list[dict[str, Any]]:
     """The agreed spaces of observations and of actions, as `environments.spaces` describes them."""
-    assert agreement.spaces is not None
+    if agreement.spaces is None:
+        raise FileError(
+            f"{FILE} has no [spaces]; `fedrl federation check` in a site's folder prints those of its environment"
+        )
     both = [agreement.spaces[name] for name in ("observations", "actions")]
     return [_rescaled(space) if agreement.rescale else dict(space) for space in both]
 

@@ -20,7 +20,7 @@ PATHS = (
     "activate-node", "deactivate-node", "send-node-heartbeat", "pull-messages", "push-messages", "get-run", "get-fab",
     "push-object", "pull-object", "confirm-message-received",
 )  # fmt: skip
-SBIN = "/usr/sbin:/usr/local/sbin:/sbin:/opt/homebrew/bin:/usr/local/bin"  # where nginx is, whatever the user's PATH
+SBIN = "/usr/sbin:/usr/local/sbin:/sbin:/usr/local/bin"  # where nginx is, whatever the user's PATH
 
 TEMPLATE = """\
 # Written by `fedrl federation serve` at every start; changes are lost.
@@ -149,10 +149,7 @@ def checking_command(files: ServerFiles) -> list[str]:
 def program() -> str:
     found = shutil.which("nginx") or shutil.which("nginx", path=SBIN)
     if found is None:
-        raise ProxyError(
-            "the server needs nginx, which is not installed; install it with `apt-get install nginx-light` "
-            "(on a Mac `brew install nginx`)"
-        )
+        raise ProxyError("the server needs nginx, which is not installed; install it: apt-get install nginx-light")
     return found
 
 

@@ -17,12 +17,13 @@ from fedrl.engines import cache, leaves
 from fedrl.engines.versions import about
 from fedrl.errors import FedRLError
 from fedrl.organisations import agreement as agreements
-from fedrl.organisations import common_policy, events, frames
+from fedrl.organisations import common_policy, events, frames, introduction
 from fedrl.organisations import site as sites
 from fedrl.organisations.agreement import Agreement
 from fedrl.organisations.answers import LONGEST, MOST_WORDS
 from fedrl.organisations.events import OVER, READY, Say, ignore
 from fedrl.organisations.frames import Broken, Frame
+from fedrl.organisations.last_words import BEGINS, MISTAKE
 from fedrl.organisations.layout import SiteFiles
 from fedrl.organisations.site import Site
 from fedrl.organisations.site_work import Failure, Item, SiteWork, digest
@@ -43,10 +44,9 @@ class Worker:
         self.site, self.agreement, self.say = site, agreement, say
         self.work = SiteWork(site, agreement)
         self.over = False  # the server has said so
+        self.refusal: str | None = None  # the last sentence why the server cannot have this site
         self.last: tuple[str, Frame] | None = None  # the last request, by its digest, and its answer
-        self.evaluated: tuple[str, Item, leaves.Leaves] | None = (
-            None  # the last evaluation, of which the policy is kept
-        )
+        self.evaluated: tuple[str, Item, leaves.Leaves] | None = None  # the last evaluation; its policy is kept
 
     def answer(self, request: Frame) -> Frame:
         words = _asked(request)
@@ -77,11 +77,13 @@ class Worker:
 
     def _introduce(self, words: dict[str, Any]) -> Frame:
         """Which site this is. What differs from the server is a sentence, here and there."""
-        if words["agreement"] != self.agreement.text:
-            where = agreements.difference(self.agreement, str(words["agreement"]))
-            text = f"site {self.site.name}: federation.toml is not the server's: {where}; get the same file again"
-            LOG.error("%s", text)
-            return _words(words, refused=text)
+        refusal, before = introduction.mismatch(self.site, self.agreement, words), self.refusal
+        self.refusal = refusal
+        if refusal is not None:
+            LOG.error("%s", refusal)
+            if refusal != before:  # the server asks again whenever the node connects
+                self.say(refusal)
+            return _words(words, refused=refusal)
         self.say("the server knows this site; waiting for work")
         return _words(words, site=self.site.name, clients=len(self.work.own), about=json.dumps(about()))
 
@@ -188,8 +190,8 @@ def main(home: Path) -> int:
         worker = Worker(site, agreement, say)
         worker.work.try_environments()
     except FedRLError as error:
-        print(f"fedrl: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
+        print(f"{BEGINS}{' '.join(str(error).split())}", file=sys.stderr)
+        return MISTAKE
     if site.shared_test_seed is not None:
         LOG.warning("shared_test_seed is set: everybody who knows it can repeat this site's episodes; for tests only")
     say(READY)
