@@ -12,7 +12,7 @@ from fedrl.records import experiment_file, log, returns_file
 from fedrl.records.folder import RunFolder
 from fedrl.records.journal import BEST, POLICY
 from fedrl.records.log import Row
-from fedrl.records.run_toml import RunFolderError, run_of_arm
+from fedrl.records.run_toml import RunFolderError, is_of_organisations, run_of_arm
 from fedrl.trained import Experiment, Trained
 
 FINISH = "to finish it, call fedrl.train again with the same arguments and this out"
@@ -100,6 +100,11 @@ def _unfinished(folder: Path) -> str:
         )
     if home := run_of_arm(folder):
         return f"{folder} is an unfinished arm, {done} rounds so far; continue with `fedrl run --resume --out {home}`"
+    if is_of_organisations(folder):
+        return (
+            f"{folder} holds an unfinished run of a federation, {done} rounds so far, and no policy.safetensors yet; "
+            f"continue with `fedrl federation serve {folder.parent}`; sites have the newest policy in their folders"
+        )
     if not (folder / experiment_file.NAME).exists():
         return f"{folder} holds an unfinished run, {done} rounds so far, and no policy.safetensors yet; {FINISH}"
     asked = experiment_file.parts_of(folder).about["rounds"]

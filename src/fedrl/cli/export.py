@@ -1,5 +1,6 @@
 """`fedrl export`: a learnt policy as a file or folder that needs nothing of fedrl."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,8 +12,14 @@ from fedrl.export import export as export_policy
 from fedrl.export.check import Agreement
 from fedrl.export.episodes import of_run
 from fedrl.loading import load
+from fedrl.organisations.layout import SiteFiles
 from fedrl.policies.saved import SavedPolicy
+from fedrl.policies.saved import read as read_policy
 from fedrl.records import run_toml
+from fedrl.records.run_toml import RunFolderError
+from fedrl.trained import Trained
+
+Restore = Callable[[], Trained]
 
 
 class Source(NamedTuple):
@@ -47,8 +54,7 @@ def export(
         target = out or source.place / (f"{format}-best" if best else format)
         export_agents.export_agent(source.order, source.home, source.name, format, target, seed, best, as_json)
         return
-    run = restore.load(source.place, trust=trust)
-    policy = run.policy_file(best)
+    policy, restored = _at_site(path, best) if is_site(path) else _of_run(source.place, best, trust)
     if client is None and source.order is not None:
         _check_common(policy, source.order, source.name)
     if format is None and out is None:
@@ -60,7 +66,7 @@ def export(
     with console.status(f"exporting to {target} …"):
         report = export_policy(
             policy, target, format, client=client, seed=seed, origin=origin(source),
-            episodes=of_run(run.restore, client, seed, allowed=play),
+            episodes=of_run(restored, client, seed, allowed=play),
         )  # fmt: skip
     if as_json:
         output.emit(as_content(report))
@@ -77,7 +83,38 @@ def find(path: Path, arm: str | None) -> Source:
         return Source(outcomes.finished(home, name), home, order, name)
     if arm is not None:
         raise ExportError(f"{home} has no arms, so there is no arm {arm!r}; leave --arm out")
-    return Source(load(home).folder or home, home)
+    return Source(home if is_site(home) else load(home).folder or home, home)
+
+
+def is_site(folder: Path) -> bool:
+    """Whether it is a site's folder in a federation between organisations."""
+    return SiteFiles(folder).settings.is_file()
+
+
+def _of_run(place: Path, best: bool, trust: bool) -> tuple[SavedPolicy, Restore]:
+    run = restore.load(place, trust=trust)
+    return run.policy_file(best), run.restore
+
+
+def _at_site(folder: Path, best: bool) -> tuple[SavedPolicy, Restore]:
+    """The common policy, which a site keeps without the run's log."""
+    files = SiteFiles(folder)
+    if best:
+        raise ExportError(f"{folder} is a site's, which has the newest policy only; leave --best out")
+    if not files.policy.exists():
+        raise ExportError(
+            f"{folder} has no policy yet; it comes with the first evaluation that the site takes part in: "
+            f"fedrl federation join {folder}"
+        )
+    if files.adapter.exists():
+        raise ExportError(
+            f"{folder} has a language agent, whose adapter is in {files.adapter} as peft reads it; take it from there"
+        )
+
+    def elsewhere() -> Trained:
+        raise RunFolderError("a site's environment is opened by `fedrl federation join` only")
+
+    return read_policy(files.policy), elsewhere
 
 
 def _check_common(policy: SavedPolicy, order: Order, name: str) -> None:

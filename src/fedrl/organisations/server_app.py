@@ -30,6 +30,7 @@ from fedrl.organisations.tables import FileError
 from fedrl.records import lock
 from fedrl.records.log import Row
 from fedrl.records.tensors import write_atomically
+from fedrl.records.train_folder import DifferentRun
 from fedrl.training import train
 from fedrl.types import Algorithm, Exchange
 
@@ -48,6 +49,9 @@ def main(grid: Grid, context: Context) -> None:
     try:
         play(files, agreements.read(files.agreement), grid, context.run_id, status)
         status.finish(FINISHED)
+    except DifferentRun as error:
+        status.finish(STOPPED, f"{error.found}; {other_run(files)}")
+        raise
     except FedRLError as error:
         status.finish(STOPPED, " ".join(str(error).split()))
         raise
@@ -87,6 +91,14 @@ def play(files: ServerFiles, agreement: Agreement, grid: Grid, number: int, stat
         store_experiment=False,
     )
     sites.say_goodbye()
+
+
+def other_run(files: ServerFiles) -> str:
+    """What to do if federation.toml has changed so much that the run in the folder is another one."""
+    return (
+        f"to go on with that run, put back the {files.agreement.name} that it was begun with, here and at every site; to "
+        f"begin a new one, move {files.run} away"
+    )
 
 
 def rule(agreement: Agreement) -> Faults:

@@ -20,7 +20,7 @@ import cloudpickle
 from fedrl.errors import FedRLError
 from fedrl.records import signing, user_code
 from fedrl.records.identity import versions
-from fedrl.records.run_toml import RunFolderError, run_of_arm
+from fedrl.records.run_toml import RunFolderError, is_of_organisations, run_of_arm
 from fedrl.records.tensors import write_atomically
 
 NAME = "experiment.pkl"
@@ -106,6 +106,12 @@ def _missing(folder: Path, error: OSError) -> str:
         return f"cannot read {folder / NAME} ({error.strerror}); {AGAIN}"
     if home := run_of_arm(folder):
         return f"{folder} is an arm of a recipe's run, and the recipe builds its clients; pass the whole run, {home}"
+    if is_of_organisations(folder):
+        return (
+            f"{folder} is the run of a federation between organisations, and its environments are at the sites; what works "
+            "without them is `fedrl export`, `plot` and `cite`, in Python fedrl.load(folder).policy(), and read_policy at a "
+            "site; `fedrl federation serve` continues the run"
+        )
     return (
         f"{folder} has no {NAME} (it could not be stored, or an earlier version of fedrl wrote the run), so its clients "
         f"cannot be restored; {AGAIN}, and fedrl.load(folder).policy() works without it"

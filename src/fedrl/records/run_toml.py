@@ -34,6 +34,15 @@ def is_trained(config: Config) -> bool:
     return config.get("kind") == "train" and "recipe" not in config
 
 
+def is_of_organisations(folder: Path) -> bool:
+    """Whether `folder` has the run of a federation between organisations: it describes its method by the agreed tables."""
+    if not (folder / "run.toml").exists():
+        return False
+    config = read_config(folder)
+    method = config.get("method")
+    return is_trained(config) and isinstance(method, dict) and "tables" in method
+
+
 def run_of_arm(place: str | Path) -> Path | None:
     """The folder of the recipe's run that the folder `place` is an arm of; None for any other folder."""
     place = Path(place) if Path(place).parent.name == "arms" else Path(place).absolute()

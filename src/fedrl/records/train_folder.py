@@ -13,6 +13,14 @@ OTHER = "continue with the original settings, or give another out"
 FIXED = "delete that `code` line from run.toml if you fixed a bug and want to continue, or give another out"
 
 
+class DifferentRun(RunFolderError):
+    """The folder holds another run; what to do about it depends on who asked."""
+
+    def __init__(self, found: str, move: str):
+        super().__init__(f"{found}; {move}")
+        self.found = found
+
+
 def check(path: Path, config: Config) -> None:
     """Raise unless `path` is missing, has no files of a run, or holds the run that `config` describes."""
     if not path.exists():
@@ -32,7 +40,7 @@ def check(path: Path, config: Config) -> None:
     if different := what_differs(path, config):
         more = f", and {len(different) - MOST} more" if len(different) > MOST else ""
         move = FIXED if all(phrase.startswith(CODE) for phrase in different) else OTHER
-        raise RunFolderError(f"{path} holds a different run ({'; '.join(different[:MOST])}{more}); {move}")
+        raise DifferentRun(f"{path} holds a different run ({'; '.join(different[:MOST])}{more})", move)
 
 
 def _check_files(path: Path) -> None:
