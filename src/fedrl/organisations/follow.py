@@ -20,6 +20,7 @@ from fedrl.records.formatting import say
 from fedrl.records.log import Row
 
 BEGINS = 180.0  # seconds in which the run must have begun
+NOT_THERE = (status_file.NEVER_SEEN, status_file.OFFLINE)
 ASK_FLOWER = 5.0  # seconds between questions to Flower about the run
 
 
@@ -40,10 +41,11 @@ class Follower:
         self.offset, self.states = 0, dict[str, tuple[str, str]]()
         self.last_left_out, self.reason = 0.0, ""
         self.rounds = -1  # the newest in the log
+        self.missing: list[str] = []  # sites that are waited for
 
     def __enter__(self) -> "Follower":
         with ExitStack() as stack:
-            self.show = stack.enter_context(progress.shown(self.console, [self.agreement.name], 1))
+            self.show = stack.enter_context(progress.shown(self.console, [self.agreement.name], 1, self._waiting))
             self.stack = stack.pop_all()
         for _ in self._new_rows():  # of an earlier start
             pass
@@ -52,9 +54,16 @@ class Follower:
     def __exit__(self, *_: object) -> None:
         self.stack.close()
 
+    def _waiting(self) -> str:
+        """What nothing is shown for yet."""
+        if self.missing:
+            return f"waiting for {', '.join(self.missing)}, up to the deadline of {self.agreement.rules.deadline:g} s …"
+        return "the sites compile (once) and make the first evaluation …"
+
     def begin(self, run: str) -> None:
         """A run was submitted."""
         self.run, self.since, self.asked_at, self.seen_alive = run, time.time(), time.monotonic(), False
+        self.missing = list(self.agreement.sites)
 
     def look(self, link: SuperLink) -> End | None:
         """Show what is new; how the run ended, if it did."""
@@ -96,9 +105,10 @@ class Follower:
         return status if status.updated >= self.since else None
 
     def _show(self, status: Status) -> None:
+        self.missing = [name for name, site in status.sites.items() if site.state in NOT_THERE]
         for name, site in status.sites.items():
             state = (site.state, site.why if site.state == status_file.REFUSED else "")
-            if self.states.get(name, (status_file.NEVER_SEEN, "")) != state:
+            if site.state != status_file.NEVER_SEEN and self.states.get(name) != state:
                 say(self.console, f"site {name}: {': '.join(filter(None, state))}")
             self.states[name] = state
         for entry in status.left_out:

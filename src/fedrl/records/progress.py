@@ -49,8 +49,15 @@ EMPTY = Status("", 0, 0, "", "", "", "")  # before there is anything to show
 class Tracker:
     """Turns rows into a status, with the speed since the arm's first row: the time before that is compiling."""
 
-    def __init__(self, arms: list[str], seeds: int, clock: Callable[[], float] = time.monotonic):
+    def __init__(
+        self,
+        arms: list[str],
+        seeds: int,
+        clock: Callable[[], float] = time.monotonic,
+        waiting: Callable[[], str] = lambda: COMPILING,
+    ):
         self.arms, self.seeds, self.clock = arms, seeds, clock
+        self.waiting = waiting  # for what, before the first row of an arm
         self.arm, self.since = "", 0.0
         self.returns: list[float] = []
         self.first: Row = {}
@@ -74,7 +81,7 @@ class Tracker:
 
     def before(self, arm: str) -> str:
         """The line before the first row of `arm`."""
-        return f"{self._title(arm)}: {COMPILING}" if len(self.arms) > 1 else COMPILING
+        return f"{self._title(arm)}: {self.waiting()}" if len(self.arms) > 1 else self.waiting()
 
     def _title(self, arm: str) -> str:
         return f"{self.arms.index(arm) + 1}/{len(self.arms)} {arm}" if len(self.arms) > 1 else arm
@@ -101,14 +108,16 @@ def clock_time(seconds: float) -> str:
 
 
 @contextmanager
-def shown(console: Console, arms: list[str], seeds: int) -> Iterator[ArmCallback]:
+def shown(
+    console: Console, arms: list[str], seeds: int, waiting: Callable[[], str] = lambda: COMPILING
+) -> Iterator[ArmCallback]:
     """The `callback` for `experiment.run`: a bar in terminals and notebooks, otherwise a line a round.
 
-    Something is shown at once, and until the first round: compiling takes a while.
+    Something is shown at once, and until the first round: what `waiting` says, which is asked again and again.
     """
     from fedrl.records import progress_display
 
-    tracker = Tracker(arms, seeds)
+    tracker = Tracker(arms, seeds, waiting=waiting)
     if console.is_jupyter:
         display = progress_display.notebook(tracker)
     else:

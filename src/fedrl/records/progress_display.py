@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from html import escape
 
 from rich.console import Console
@@ -13,11 +14,23 @@ from fedrl.records.formatting import say
 from fedrl.records.log import ArmCallback, Row
 from fedrl.records.progress import EMPTY, PAUSE, Tracker, clock_time
 
+Words = Callable[[], str]
 LINES_APART = 1.0  # seconds at least between two lines, for rounds that take less
 
 
+class _Title(ProgressColumn):
+    """The arm; before the first one, what is waited for."""
+
+    def __init__(self, tracker: Tracker):
+        super().__init__()
+        self.tracker = tracker
+
+    def render(self, task: Task) -> Text:
+        return Text(task.description or self.tracker.before(self.tracker.arms[0]), style="bold")
+
+
 class _Waiting(ProgressColumn):
-    """The time since compiling began; nothing once rounds are played."""
+    """The time since waiting began; nothing once rounds are played."""
 
     def render(self, task: Task) -> Text:
         return Text(clock_time(task.elapsed or 0.0) if task.total is None else "")
@@ -28,9 +41,10 @@ def bar(console: Console, tracker: Tracker) -> Iterator[ArmCallback]:
     """A bar that disappears; each finished arm leaves a line."""
     fields = ("at", "result", "spark", "speed", "left")
     columns = [TextColumn(f"{{task.fields[status].{name}}}", markup=False) for name in fields]
-    title = TextColumn("{task.description}", style="bold", markup=False)
-    with Progress(title, BarColumn(bar_width=12), _Waiting(), *columns, console=console, transient=True) as bars:
-        task = bars.add_task(tracker.before(tracker.arms[0]), total=None, status=EMPTY)
+    with Progress(
+        _Title(tracker), BarColumn(bar_width=12), _Waiting(), *columns, console=console, transient=True
+    ) as bars:
+        task = bars.add_task("", total=None, status=EMPTY)
 
         def callback(arm: str, row: Row, rounds: int) -> None:
             status = tracker.status(arm, row, rounds)
@@ -61,7 +75,7 @@ def lines(console: Console, tracker: Tracker) -> Iterator[ArmCallback]:
                 tell(f"{status.arm}: {status.sentence}")
             if status.done and arm != tracker.arms[-1]:
                 tell(tracker.after(arm))
-            wait(tracker.after(arm) if status.done else "")
+            wait(partial(tracker.after, arm) if status.done else None)
 
         yield callback
 
@@ -82,29 +96,32 @@ def notebook(tracker: Tracker) -> Iterator[ArmCallback]:
         def callback(arm: str, row: Row, rounds: int) -> None:
             status = tracker.status(arm, row, rounds)
             show(f"{status.arm}: {status.sentence}", status.round / rounds)
-            wait(tracker.after(arm) if status.done and arm != tracker.arms[-1] else "")
+            wait(partial(tracker.after, arm) if status.done and arm != tracker.arms[-1] else None)
 
         yield callback
 
 
 @contextmanager
-def _signs_of_life(tracker: Tracker, tell: Callable[[str], None], pause: float) -> Iterator[Callable[[str], None]]:
-    """Repeats what the run is waiting for, with the time it has taken; `wait("")`: for nothing any more."""
+def _signs_of_life(
+    tracker: Tracker, tell: Callable[[str], None], pause: float
+) -> Iterator[Callable[[Words | None], None]]:
+    """Repeats what the run is waiting for, with the time it has taken; `wait(None)`: for nothing any more."""
     over, lock = threading.Event(), threading.Lock()
-    waiting, since = tracker.before(tracker.arms[0]), tracker.clock()
+    waiting: Words | None = partial(tracker.before, tracker.arms[0])
+    since = tracker.clock()
 
-    def wait(text: str) -> None:
+    def wait(words: Words | None) -> None:
         nonlocal waiting, since
         with lock:
-            waiting, since = text, tracker.clock()
+            waiting, since = words, tracker.clock()
 
     def repeat() -> None:
         while not over.wait(pause):
             with lock:
                 if waiting:
-                    tell(f"{waiting} {clock_time(tracker.clock() - since)}")
+                    tell(f"{waiting()} {clock_time(tracker.clock() - since)}")
 
-    tell(waiting)
+    tell(tracker.before(tracker.arms[0]))
     thread = threading.Thread(target=repeat, daemon=True)
     thread.start()
     try:
