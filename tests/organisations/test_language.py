@@ -25,7 +25,17 @@ from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.errors import FedRLError
 from fedrl.llm.adapter_files import read_adapter
 from fedrl.organisations import agreement as agreements
-from fedrl.organisations import language, language_tasks, model_files, parts, server_app, site_work, trips
+from fedrl.organisations import (
+    check_server,
+    first_steps,
+    language,
+    language_tasks,
+    model_files,
+    parts,
+    server_app,
+    site_work,
+    trips,
+)
 from fedrl.organisations import site as sites
 from fedrl.organisations.status_file import StatusFile
 from fedrl.organisations.tables import FileError
@@ -199,7 +209,7 @@ WRONG = {
     "mean": ({"model": {"mean": "median"}}, r'mean must be "factors", or with a rank and no freeze_a "products"'),
     "no files": (
         {"model": {"files": {}}},
-        r'no \[model.files\].*pastes\n\[model.files\]\n"chat_template.jinja" = "[0-9a-f]{64}"',
+        r"no \[model.files\]; `fedrl federation check` at a site that has the whole model prints the table to paste",
     ),
     "tasks key": ({"tasks": {"windows": 2}}, r"\[tasks\]: .*windows"),
     "temperature": ({"tasks": {"evaluation_temperature": -1}}, r"\[tasks\]: evaluation_temperature must be at least 0"),
@@ -221,6 +231,27 @@ def test_wrong_tables_are_sentences(case, model):
         changes = {"model": LORA | {"files": model_files.digests(model)} | changes["model"]}
     with pytest.raises(FileError, match=sentence):
         parts.of(parsed(model, **changes), model=model)
+
+
+def test_the_files_of_the_model_are_proposed_where_the_whole_model_is(model, tmp_path):
+    """As they can be pasted. A server has config.json alone, of which a proposal would make every site's model wrong."""
+    table = agreed(model, sites={"a": 1}, rules={})
+    del table["model"]["files"]
+    made = Folders(
+        tmp_path, table, {"a": {"kind": "text", "environment": "desk:Desk", "model": str(model)} | TASKS["a"]}
+    )
+    (tmp_path / "server/model").mkdir()
+    (tmp_path / "server/model/config.json").write_bytes((model / "config.json").read_bytes())
+    at_site = next(first_steps.look(sites.read(made.homes["a"]), made.agreement))
+    at_server = next(item for item in check_server.items(made.server) if item.item == "method")
+    assert at_site.found == at_server.found == "federation.toml has no [model.files]"
+    assert at_server.do.startswith(f"{tmp_path}/server/model has no weights (*.safetensors), which sites need")
+    assert "\n" not in at_server.do
+    words, _, lines = at_site.do.partition("\n")
+    assert words == f"if all have the model in {model}, the operator adds this and hands the file out:"
+    pasted = agreements.parse(made.agreement.text + lines)
+    parts.of(pasted, model=model)
+    parts.of(pasted, model=tmp_path / "server/model")
 
 
 def test_tasks_without_a_model(model):

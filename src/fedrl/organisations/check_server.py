@@ -10,6 +10,7 @@ from fedrl.organisations.agreement import Agreement
 from fedrl.organisations.check_certificates import authority_key, of_server, registered
 from fedrl.organisations.check_items import Item, fail, ok, skipped
 from fedrl.organisations.layout import ServerFiles
+from fedrl.organisations.model_files import NO_FILES, NotAgreed
 from fedrl.organisations.server_settings import ServerSettings
 from fedrl.organisations.status import is_held
 from fedrl.records import lock
@@ -60,6 +61,8 @@ def _method(agreement: Agreement | None, model: Path) -> Item:
         algorithm = known.method(known.federation)
         parts.check(algorithm)
         server_app.check_late(agreement, algorithm)
+    except NotAgreed as error:
+        return fail("method", NO_FILES, error.proposal)
     except FedRLError as error:
         return fail("method", str(error), "")
     except Exception as error:

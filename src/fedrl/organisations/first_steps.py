@@ -24,6 +24,7 @@ from fedrl.organisations.agreement import Agreement
 from fedrl.organisations.check_environment import IMPORT, METHOD, REFUSALS, RESET, SPACES, STEPS
 from fedrl.organisations.check_items import Item, fail, ok, skipped, warn
 from fedrl.organisations.layout import SiteFiles
+from fedrl.organisations.model_files import NO_FILES, NotAgreed
 from fedrl.organisations.site import Site
 from fedrl.organisations.status import in_words
 from fedrl.organisations.step_times import first_reset, most_steps, short, time_steps
@@ -56,6 +57,8 @@ def look(site: Site, agreement: Agreement) -> Iterator[Item]:
         try:
             method, algorithm = _built(site, agreement)
             yield ok(METHOD, f"{_name(agreement)} can be built")
+        except NotAgreed as error:
+            yield fail(METHOD, NO_FILES, error.proposal)
         except FedRLError as error:
             yield fail(METHOD, str(error), "install what is missing, or tell the operator")
         except Exception as error:  # of a module that federation.toml names, or what its settings are checked with

@@ -8,7 +8,22 @@ from fedrl.organisations import templates
 from fedrl.organisations.tables import FileError
 
 KINDS = (".jinja", ".json", ".model", ".safetensors", ".tiktoken", ".txt")  # that change what a model does
-CONFIG = "config.json"
+NO_FILES = "federation.toml has no [model.files]"
+CONFIG, WEIGHTS = "config.json", ".safetensors"
+
+
+class NotAgreed(FileError):
+    """federation.toml does not say which model it is; `proposal` has the lines to paste, if all of it is in `folder`."""
+
+    def __init__(self, folder: Path, found: Mapping[str, str]):
+        where = "`fedrl federation check` at a site that has the whole model prints the table to paste"
+        super().__init__(f"{NO_FILES}; {where}")
+        whole = any(name.endswith(WEIGHTS) for name in found)
+        self.proposal = (
+            f"if all have the model in {folder}, the operator adds this and hands the file out:\n{to_toml(found)}"
+            if whole
+            else f"{folder} has no weights (*{WEIGHTS}), which sites need, so this must come from a site: {where}"
+        )
 
 
 def digests(folder: Path) -> dict[str, str]:
@@ -27,9 +42,7 @@ def check(folder: Path, agreed: Mapping[str, str], needed: Sequence[str] = ()) -
         raise FileError(f"{folder} has no {CONFIG}, so it holds no language model; save_pretrained writes one")
     found = digests(folder)
     if not agreed:
-        raise FileError(
-            f"federation.toml has no [model.files]; if all have the model of {folder}, the operator pastes\n{to_toml(found)}"
-        )
+        raise NotAgreed(folder, found)
     wanted = needed or list(agreed)
     if missing := [name for name in wanted if name not in found]:
         raise FileError(f"{folder} has no {missing[0]}, which federation.toml [model.files] names; copy it there")
