@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from fedrl.cli.interrupts import interrupts_afterwards
 from fedrl.cli.options import Json
 
 federation = typer.Typer(rich_markup_mode="markdown")
@@ -95,7 +96,8 @@ def serve(folder: Server) -> int | None:
 
     Example: fedrl federation serve wards/server
     """
-    from fedrl.organisations.serve import serve as run_server
+    with interrupts_afterwards():
+        from fedrl.organisations.serve import serve as run_server
 
     return run_server(folder)
 
@@ -109,7 +111,8 @@ def join(folder: Site) -> int | None:
 
     Example: fedrl federation join wards/a
     """
-    from fedrl.organisations.join import join as take_part
+    with interrupts_afterwards():
+        from fedrl.organisations.join import join as take_part
 
     return take_part(folder)
 

@@ -8,16 +8,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from fedrl.errors import FedRLError
-from fedrl.organisations import check_server, check_site
+from fedrl.organisations import check_server, check_site, folders
 from fedrl.organisations.check_items import FAIL, OK, SKIPPED, WARN, Item
-from fedrl.organisations.layout import ServerFiles, SiteFiles
+from fedrl.organisations.layout import ServerFiles
 
 MARKS = {OK: ("ok  ", "green"), WARN: ("warn", "yellow"), FAIL: ("FAIL", "bold red"), SKIPPED: ("–   ", "dim")}
-
-
-class CheckError(FedRLError, ValueError):
-    """There is nothing to check; the message says why."""
 
 
 def check(folder: Path, as_json: bool = False) -> int:
@@ -40,21 +35,8 @@ def check(folder: Path, as_json: bool = False) -> int:
 
 def items(folder: Path) -> Iterator[Item]:
     """The items of the server's or a site's folder, whichever it is."""
-    if ServerFiles(folder).settings.exists() or folder.name == "server":
-        return check_server.items(ServerFiles(_existing(folder)))
-    if SiteFiles(folder).settings.exists() or SiteFiles(folder).key.exists():
-        return check_site.items(SiteFiles(folder))
-    inside = sorted(path.parent.name for name in ("server.toml", "site.toml") for path in folder.glob(f"*/{name}"))
-    hint = (
-        f"pass one of its folders: {', '.join(inside)}" if inside else "pass a folder that `fedrl federation init` made"
-    )
-    raise CheckError(f"{_existing(folder)} has neither server.toml nor site.toml; {hint}")
-
-
-def _existing(folder: Path) -> Path:
-    if not folder.is_dir():
-        raise CheckError(f"there is no folder {folder}; pass the server's or a site's")
-    return folder
+    files = folders.either(folder)
+    return check_server.items(files) if isinstance(files, ServerFiles) else check_site.items(files)
 
 
 def _show(console: Console, item: Item) -> None:

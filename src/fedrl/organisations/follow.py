@@ -41,7 +41,7 @@ class Follower:
         self.offset, self.states = 0, dict[str, tuple[str, str]]()
         self.last_left_out, self.reason = 0.0, ""
         self.rounds = -1  # the newest in the log
-        self.missing: list[str] = []  # sites that are waited for
+        self.missing = list(agreement.sites)  # sites that are waited for
 
     def __enter__(self) -> "Follower":
         with ExitStack() as stack:
@@ -55,7 +55,9 @@ class Follower:
         self.stack.close()
 
     def _waiting(self) -> str:
-        """What nothing is shown for yet."""
+        """Why there is no round to show yet."""
+        if not self.run:
+            return "starting Flower's SuperLink …"
         if self.missing:
             return f"waiting for {', '.join(self.missing)}, up to the deadline of {self.agreement.rules.deadline:g} s …"
         return "the sites compile (once) and make the first evaluation …"

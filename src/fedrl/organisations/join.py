@@ -17,7 +17,7 @@ from rich.console import Console
 from fedrl.errors import FedRLError
 from fedrl.flower import command_line
 from fedrl.organisations import agreement as agreements
-from fedrl.organisations import check_link, events, node_keys, ports, secret, sign_off, versions
+from fedrl.organisations import check_link, events, folders, node_keys, ports, secret, sign_off, versions
 from fedrl.organisations import site as sites
 from fedrl.organisations.check_items import FAIL
 from fedrl.organisations.last_words import MISTAKE, how_it_ended, sentence
@@ -43,7 +43,7 @@ class JoinError(FedRLError, ValueError):
 
 def join(folder: Path) -> int:
     """Take part until the server says that the run is over: 0."""
-    files, console = SiteFiles(folder.resolve()), Console(stderr=True, highlight=False)
+    files, console = folders.site(folder.resolve()), Console(stderr=True, highlight=False)
     site = prepare(files)
     with terminable(), in_use(files.home, "joined"), Children(files.home, files.logs) as children:
         member = Member(site, children, console)

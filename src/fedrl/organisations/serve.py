@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fedrl.organisations import addresses, ports, proxy, tables, versions
+from fedrl.organisations import addresses, folders, ports, proxy, tables, versions
 from fedrl.organisations import agreement as agreements
 from fedrl.organisations.addresses import Address
 from fedrl.organisations.follow import End, Follower
@@ -25,7 +25,7 @@ from fedrl.records.formatting import say
 
 def serve(folder: Path) -> int:
     """Play the rounds that are left; 0 if all have been played, 1 if the run stopped."""
-    files, console = ServerFiles(folder.resolve()), Console(stderr=True, highlight=False)
+    files, console = folders.server(folder.resolve()), Console(stderr=True, highlight=False)
     agreement, listen = agreements.read(files.agreement), listening(files)
     versions.require(agreement.versions)
     with terminable(), in_use(files.home, "served"), tempfile.TemporaryDirectory() as scratch:

@@ -11,10 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fedrl.organisations import status_file
-from fedrl.organisations.layout import ServerFiles, SiteFiles
-from fedrl.organisations.status_file import Status, StatusError
-from fedrl.organisations.status_file import StatusFile as StatusFile
+from fedrl.organisations import folders, status_file
+from fedrl.organisations.layout import ServerFiles
+from fedrl.organisations.status_file import Status
 from fedrl.records.formatting import say
 
 FRESH = 30.0  # seconds; a server that lives has written the file since
@@ -28,8 +27,7 @@ WIDE = 120  # for files and pipes, which have no width
 
 def show(folder: Path, as_json: bool = False) -> int:
     """Print the status of the server whose folder it is; returns the exit code."""
-    files = ServerFiles(folder)
-    _require_server(files)
+    files = folders.server(folder)
     try:
         status = status_file.read(files.status)
     except FileNotFoundError:
@@ -86,20 +84,6 @@ def clients_in_words(clients: Iterable[int]) -> str:
         else:
             runs.append([client])
     return ", ".join("-".join(map(str, run)) for run in runs)
-
-
-def _require_server(files: ServerFiles) -> None:
-    if not files.home.is_dir():
-        raise StatusError(f"there is no folder {files.home}; pass the server's, which `fedrl federation init` made")
-    if files.settings.exists() or files.status.exists():
-        return
-    if SiteFiles(files.home).settings.exists():
-        raise StatusError(f"{files.home} is the folder of a site, and the status is at the server; ask its operator")
-    hint = f"did you mean {files.home / 'server'}?" if ServerFiles(files.home / "server").settings.exists() else ""
-    raise StatusError(
-        f"{files.home} is not the folder of a server: it has no {files.settings.name}; "
-        + (hint or "pass the one that `fedrl federation init` made")
-    )
 
 
 def _show_nothing(files: ServerFiles, as_json: bool) -> int:
