@@ -56,7 +56,10 @@ def test_a_folder_that_is_none(capsys, tmp_path, command, name, words):
     )
 
 
-OF_A_SITE = "{0}/a is the folder of a site, and this is for the server's; ask its operator, or take part: fedrl federation join {0}/a"
+OF_A_SITE = (
+    "{0}/a is the folder of a site, and this is for the server's; ask its operator, or take part: fedrl federation join "
+    "{0}/a"
+)
 OF_THE_SERVER = (
     "{0}/server is the folder of the server, and this is for a site's; start the server with: fedrl federation serve "
     "{0}/server"
