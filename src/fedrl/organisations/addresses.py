@@ -25,7 +25,8 @@ def parse(text: str, what: str = "the address") -> Address:
     bare_ipv6 = ":" in name and name == host
     if not is_number or bare_ipv6 or not (is_ip(name) or _is_name(name)):
         raise FileError(
-            f"{what} is {text!r:.100}, expected HOST:PORT such as fed.example.org:8443, 192.0.2.7:8443 or [2001:db8::7]:8443"
+            f"{what} is {text!r:.100}, expected HOST:PORT such as fed.example.org:8443, 192.0.2.7:8443 or "
+            "[2001:db8::7]:8443; correct it"
         )
     return Address(name, int(port))
 
@@ -46,7 +47,8 @@ def parse_listen(text: str, what: str = "listen") -> Address:
     address = parse(text, what)
     if not is_ip(address.host):
         raise FileError(
-            f"{what} is {text!r}, expected an IP address of this machine and a port, or 0.0.0.0:{address.port} for all"
+            f"{what} is {text!r}, expected an IP address of this machine and a port, or 0.0.0.0:{address.port} for all; "
+            "correct it"
         )
     return address
 

@@ -64,7 +64,7 @@ def _method(agreement: Agreement | None, model: Path) -> Item:
     except NotAgreed as error:
         return fail("method", NO_FILES, error.proposal)
     except FedRLError as error:
-        return fail("method", str(error), "")
+        return fail("method", str(error), "correct federation.toml and hand it out, or install what is missing")
     except Exception as error:
         found = f"building it raised {type(error).__name__}: {error}"
         return fail("method", found, "correct federation.toml, or the module it names")
