@@ -25,13 +25,13 @@ command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || \
 	echo "note: no nginx; for the tests of federations between organisations: apt-get install nginx-light"
 endef
 
-.PHONY: run test test-fast test-alfworld test-wheel mutants check docs bench clean
+.PHONY: run test test-fast test-network test-alfworld test-wheel mutants check docs bench clean
 
 run: .venv/bare  ## the quickstart, with the bare package: about a minute, ends with a figure
 	$(BIN)/fedrl run
 
 # Servers mostly wait, so the tests of Flower and then those of Ray run beside the others.
-FLOWER := tests/flower/test_run.py tests/flower/test_llm_run.py
+FLOWER := tests/flower/test_run.py tests/flower/test_llm_run.py tests/organisations/test_served.py
 RAY := tests/engines/test_ray.py tests/engines/test_ray_closed.py tests/engines/test_ray_two_hosts.py
 
 # By file, in the order of tests/conftest.py
@@ -52,6 +52,10 @@ check: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports --no-cache
+
+test-network: .venv/ready  ## federations between organisations in real processes, killed, stopped and lied to: half an hour; nightly
+	@$(PROXY)
+	$(BIN)/pytest -s tests/network
 
 test-alfworld: .venv/alfworld  ## our player of household games against the real one, which takes minutes to compile
 	$(BIN)/pytest tests/llm/household
@@ -74,6 +78,7 @@ bench: .venv/bench  ## speed against numba, NumPy, bare MuJoCo and stable-baseli
 	$(BIN)/python benchmarks/selection_cost.py
 	$(BIN)/python benchmarks/mujoco_collect.py
 	$(BIN)/python benchmarks/ray_round.py
+	$(BIN)/python benchmarks/federation_round.py
 	$(BIN)/python benchmarks/figure_eight_speed.py
 	$(BIN)/python benchmarks/figure_eight_transfer.py
 	$(BIN)/python benchmarks/agents_speed.py

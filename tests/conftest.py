@@ -50,6 +50,7 @@ SLOW = [
     "engines/test_engines.py",
     "test_benchmarks.py",
     "selection/test_fedpohcs.py",
+    "organisations/test_served.py",
     "flower/test_run.py",
     "cli/test_app.py",
     "flower/test_llm_run.py",

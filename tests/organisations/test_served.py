@@ -1,7 +1,6 @@
 """Real processes on loopback: a SuperLink behind nginx, nodes, workers, TLS and keys. Two minutes for all; the longer trials
 are in tests/network."""
 
-import json
 import stat
 
 import numpy as np
@@ -9,8 +8,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[flower]'")
 
-from safetensors.numpy import load_file
 from support.machines import MODULES, SPACES, STEPS
+from support.replays import ending, theta_of
 from support.served import Served, needs_nginx, served
 from support.strangers import tries
 
@@ -37,27 +36,15 @@ def test_bytes_of_one_at_a_time_whatever_is_killed(tmp_path):
         assert strangers == dict.fromkeys(strangers, "refused")
         assert one.left_out() == []
         here = one.simulate(tmp_path / "here")
-        at_sites = ("clients/", "pooled/")  # of the clients' own filters the server sees nothing
-        common = {name: value for name, value in arrays(here).items() if not name.startswith(at_sites)}
-        assert arrays(one.server.run) == common
-        assert without_times(one.server.run) == without_times(here)
+        assert ending(one.server.run) == ending(here)
         check_homes(one)
-
-
-def arrays(run) -> dict[str, bytes]:
-    return {name: value.tobytes() for name, value in load_file(run / "policy.safetensors").items()}
-
-
-def without_times(run) -> list[dict]:
-    return [json.loads(line) | {"seconds": 0} for line in (run / "log.jsonl").read_text().splitlines()]
 
 
 def check_homes(one: Served) -> None:
     """Every site has the policy, and its clients' memories; nobody else can read what is private."""
-    theta = {leaf: value for leaf, value in arrays(one.server.run).items() if leaf.startswith("theta")}
+    theta = theta_of(one.server.run / "policy.safetensors")
     for name, files in one.sites.items():
-        own = load_file(files.policy)
-        assert {leaf: value.tobytes() for leaf, value in own.items() if leaf.startswith("theta")} == theta, name
+        assert theta_of(files.policy) == theta, name
         assert len(list(files.memory.glob("*/client-*"))) == len(one.agreement.clients_of(name))
         assert stat.S_IMODE(files.home.stat().st_mode) == 0o700
         assert stat.S_IMODE(files.key.stat().st_mode) == stat.S_IMODE(files.secret.stat().st_mode) == 0o600

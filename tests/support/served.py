@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from support.machines import make
 from support.superlink import free_port, until
 
 import fedrl
+from fedrl.engines.engine import Engine
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.evaluation import sampled_return
 from fedrl.organisations import agreement as agreements
@@ -59,12 +60,12 @@ class Served:
         path = self.sites[name].settings
         path.write_text(tomli_w.dumps(tomllib.loads(path.read_text()) | changes))
 
-    def start(self, name: str) -> None:
-        """`server`, or a site."""
-        words = ("serve" if name == "server" else "join", str(self.home / name))
+    def start(self, name: str, *command: str) -> None:
+        """`server`, or a site; with another `command` than fedrl's, whose last argument will be the folder."""
+        words = command or (*FEDRL, "federation", "serve" if name == "server" else "join")
         with (self.home / f"{name}.log").open("ab") as out:
             self.processes[name] = subprocess.Popen(
-                [*FEDRL, "federation", *words], stdout=out, stderr=out, cwd=self.home.parent, start_new_session=True
+                [*words, str(self.home / name)], stdout=out, stderr=out, cwd=self.home.parent, start_new_session=True
             )
 
     def start_all(self) -> None:
@@ -112,14 +113,15 @@ class Served:
     def agreement(self) -> agreements.Agreement:
         return agreements.read(self.server.agreement)
 
-    def simulate(self, out: Path) -> Path:
-        """The same agreement in one process, with the environments of all sites."""
+    def simulate(self, out: Path, engine: Engine | None = None, make: Callable[[str], Any] = make) -> Path:
+        """The same agreement in one process, with the environments of all sites; `make` makes that of a site."""
         agreed = self.agreement
         federation = fedrl.gymnasium(
             lambda i: make(agreed.site_of(i)), clients=agreed.num_clients, max_episode_steps=agreed.max_episode_steps
         )
         fedrl.train(
-            parts.of(agreed).method, federation, rounds=agreed.rounds, seed=agreed.seed, out=out, engine=one_at_a_time(),
+            parts.of(agreed).method, federation, rounds=agreed.rounds, seed=agreed.seed, out=out,
+            engine=engine or one_at_a_time(),
             evaluation=sampled_return(agreed.episodes), faults=server_app.rule(agreed), callback=lambda row, rounds: None,
         )  # fmt: skip
         return out

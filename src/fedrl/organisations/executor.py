@@ -81,7 +81,7 @@ class SiteExecutor:
         for site, of_site in parts.items():
             _check_size(site, of_site)
         asked = [len(present_slots(request)) for _, request in wanted]
-        waited = set(self.agreement.sites) if self.first_trip else set(self.sites.known)
+        waited = set(self.sites.keys.values()) if self.first_trip else set(self.sites.known)
         trip = Trip(self.sites, Work(parts, asked), waited, self.faults)
         trip.play()
         self.first_trip = False

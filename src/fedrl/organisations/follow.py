@@ -138,4 +138,8 @@ class Follower:
 
 
 def left_out_line(entry: LeftOut) -> str:
-    return f"round {entry.round}, {entry.exchange}: {entry.site} was left out: {entry.why}"
+    clients = ", ".join(map(str, entry.clients))
+    return (
+        f"round {entry.round}, {entry.exchange}: {entry.site} (client{'s' * (len(entry.clients) > 1)} {clients}) was left out: "
+        f"{entry.why}"
+    )

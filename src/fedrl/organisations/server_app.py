@@ -155,6 +155,9 @@ def check_late(agreement: Agreement, algorithm: Algorithm) -> None:
 
 def _tell_left_out(status: StatusFile, agreement: Agreement, row: Row) -> None:
     """Who was left out of the round, and why, for `fedrl federation status`."""
+    together: dict[tuple[str, str, str], list[int]] = {}
     for one in row.get("left_out", []):
-        site = agreement.site_of(int(one["client"]))
-        status.left_out(row["round"], one["exchange"], site, [int(one["client"])], one["why"])
+        client = int(one["client"])
+        together.setdefault((one["exchange"], agreement.site_of(client), one["why"]), []).append(client)
+    for (exchange, site, why), clients in together.items():
+        status.left_out(row["round"], exchange, site, clients, why)
