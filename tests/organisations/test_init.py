@@ -90,7 +90,7 @@ def test_the_files_work_together(wards):
 def test_a_named_environment_is_looked_at(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "own_desk.py").write_text(
-        "import gymnasium as gym\ndef make(i):\n    return gym.make('CliffWalking-v1')\n"
+        "import gymnasium as gym\ndef make(i):\n    return gym.make('FrozenLake-v1')\n"
     )
     made = init.create(Path("wards"), ["a"], "localhost:8443", environment="own_desk:make")
     agreed = agreements.read(tmp_path / "wards/server/federation.toml")

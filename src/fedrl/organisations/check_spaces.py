@@ -12,8 +12,13 @@ Differences = list[str]
 
 
 def differences(own: Any, agreed: Any, place: str) -> Differences:
-    """One phrase per entry that differs: "observations: shape is [4] here and [3] in federation.toml"."""
+    """One phrase per entry that differs: "observations: shape is [4] here and [3] in federation.toml".
+
+    Of spaces of two types that is all there is to say: they have other entries.
+    """
     if isinstance(own, Mapping) and isinstance(agreed, Mapping):
+        if own.get("type") != agreed.get("type"):
+            return _entry(own.get("type"), agreed.get("type"), place, "type")
         if own.get("type") == agreed.get("type") == "box" and own.get("shape") == agreed.get("shape"):
             own, agreed = _spread(own), _spread(agreed)
         names = sorted(own.keys() | agreed.keys(), key=str)
