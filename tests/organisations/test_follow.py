@@ -107,6 +107,15 @@ def test_a_refused_site_is_not_waited_for_and_one_that_went_is(server, follower)
     assert repeated(server) == "waiting for a, up to the deadline of 45 s …"
 
 
+def test_a_site_without_a_key_is_not_waited_for(server):
+    (server.files.site_keys / "a.pub").unlink()
+    with Follower(server.files, server.made.agreement, server.console) as follower:
+        assert server.lines() == ["starting Flower's SuperLink …"]
+        server.start(follower)
+        server.say(follower)
+        assert repeated(server) == "waiting for b, up to the deadline of 45 s …"
+
+
 def test_after_a_restart_no_site_was_never_seen(server, follower):
     """That is how a status begins; of a site that comes back it is said that it is online."""
     server.status.online("a")
@@ -126,7 +135,7 @@ def test_rounds_who_was_left_out_and_the_end(server, follower):
     (server.files.run / "log.jsonl").write_text(json.dumps(row) + "\n")
     assert server.say(follower) == [
         "cliffs: round 1/4, return -3.000",
-        "round 1, train: b was left out: no answer within 45 s",
+        "round 1, train: b (client 2) was left out: no answer within 45 s",
     ]
     assert server.say(follower) == []
     server.status.waiting("fewer clients than the quorum have answered; waiting for b")

@@ -12,7 +12,7 @@ from rich.console import Console
 from fedrl.organisations import status_file
 from fedrl.organisations.agreement import Agreement
 from fedrl.organisations.layout import ServerFiles
-from fedrl.organisations.status import is_held
+from fedrl.organisations.status import in_words_who, is_held
 from fedrl.organisations.status_file import FINISHED, STOPPED, LeftOut, Status, StatusError
 from fedrl.organisations.superlink import SuperLink
 from fedrl.records import log, progress
@@ -41,7 +41,8 @@ class Follower:
         self.offset, self.states = 0, dict[str, tuple[str, str]]()
         self.last_left_out, self.reason = 0.0, ""
         self.rounds = -1  # the newest in the log
-        self.missing = list(agreement.sites)  # sites that are waited for
+        self.invited = [site for site in agreement.sites if (files.site_keys / f"{site}.pub").is_file()]
+        self.missing = list(self.invited)  # sites that are waited for
 
     def __enter__(self) -> "Follower":
         with ExitStack() as stack:
@@ -65,7 +66,7 @@ class Follower:
     def begin(self, run: str) -> None:
         """A run was submitted."""
         self.run, self.since, self.asked_at, self.seen_alive = run, time.time(), time.monotonic(), False
-        self.missing = list(self.agreement.sites)
+        self.missing = list(self.invited)
 
     def look(self, link: SuperLink) -> End | None:
         """Show what is new; how the run ended, if it did."""
@@ -107,7 +108,7 @@ class Follower:
         return status if status.updated >= self.since else None
 
     def _show(self, status: Status) -> None:
-        self.missing = [name for name, site in status.sites.items() if site.state in NOT_THERE]
+        self.missing = [name for name in self.invited if status.sites[name].state in NOT_THERE]
         for name, site in status.sites.items():
             state = (site.state, site.why if site.state == status_file.REFUSED else "")
             if site.state != status_file.NEVER_SEEN and self.states.get(name) != state:
@@ -138,8 +139,4 @@ class Follower:
 
 
 def left_out_line(entry: LeftOut) -> str:
-    clients = ", ".join(map(str, entry.clients))
-    return (
-        f"round {entry.round}, {entry.exchange}: {entry.site} (client{'s' * (len(entry.clients) > 1)} {clients}) was left out: "
-        f"{entry.why}"
-    )
+    return f"round {entry.round}, {entry.exchange}: {in_words_who(entry)} was left out: {entry.why}"

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from fedrl.organisations import folders, status_file
 from fedrl.organisations.layout import ServerFiles
-from fedrl.organisations.status_file import Status
+from fedrl.organisations.status_file import LeftOut, Status
 from fedrl.records.formatting import say
 
 FRESH = 30.0  # seconds; a server that lives has written the file since
@@ -86,6 +86,10 @@ def clients_in_words(clients: Iterable[int]) -> str:
     return ", ".join("-".join(map(str, run)) for run in runs)
 
 
+def in_words_who(entry: LeftOut) -> str:
+    return f"{entry.site} (client{'s' * (len(entry.clients) > 1)} {clients_in_words(entry.clients)})"
+
+
 def _show_nothing(files: ServerFiles, as_json: bool) -> int:
     running = is_held(files.home)
     if as_json:
@@ -111,7 +115,7 @@ def _head(console: Console, files: ServerFiles, status: Status, running: bool, n
         Text.assemble((status.state, f"bold {colour}"), f"   {where}   begun {in_words(now - status.started)} ago")
     )
     if status.reason:
-        say(console, f"{'waiting for' if status.state == 'waiting' else 'because'}: {status.reason}")
+        say(console, status.reason if status.state == status_file.WAITING else f"because: {status.reason}")
     age = now - status.updated
     if running or status.state in ("finished", "stopped"):
         say(console, f"written {in_words(age)} ago", "dim")
@@ -148,5 +152,5 @@ def _left_out(console: Console, status: Status, now: float) -> None:
     total = sum(site.left_out for site in status.sites.values())
     say(console, f"\nLeft out, {len(newest)} of {total}, the newest first:" if total > len(newest) else "\nLeft out:")
     for entry in newest:
-        who = f"{entry.site} (client{'s' * (len(entry.clients) > 1)} {clients_in_words(entry.clients)})"
-        say(console, f"  round {entry.round}, {entry.exchange}, {in_words(now - entry.at)} ago: {who}: {entry.why}")
+        who, when = in_words_who(entry), in_words(now - entry.at)
+        say(console, f"  round {entry.round}, {entry.exchange}, {when} ago: {who}: {entry.why}")
