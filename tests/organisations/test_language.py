@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import gymnasium
 import numpy as np
 import pytest
 
@@ -13,15 +12,11 @@ pytest.importorskip("transformers", reason="transformers is not installed: pip i
 
 import tomli_w
 from flwr.common.serde import message_to_proto
-from gymnasium.spaces import Text
 from safetensors.numpy import load_file
+from support.desks import LORA, MODULES, TASKS, Both, agreed, own, save_model, simulate
 from support.organisations import Folders, LocalGrid
-from support.tiny_agents import CHAT, net, tokenizer
 
-import fedrl
 from fedrl import llm
-from fedrl.algorithms import fedavg
-from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.errors import FedRLError
 from fedrl.llm.adapter_files import read_adapter
 from fedrl.organisations import agreement as agreements
@@ -41,35 +36,6 @@ from fedrl.organisations.status_file import StatusFile
 from fedrl.organisations.tables import FileError
 from fedrl.records import log
 
-DESK = '''
-"""A site's own environment: none but this site can import it."""
-
-from support.tiny_agents import Colours
-
-
-class Desk(Colours):
-    def reset(self, *, seed=None, options=None):
-        observation, info = super().reset(seed=seed, options=options)
-        return f"{observation} SAYS", info
-'''
-LORA = {"rank": 2, "alpha": 4, "layers": 1}
-STEP = {"tasks": 2, "group": 2, "learning_rate": 0.05, "local_steps": 2}
-GRPO = {"reward": "score", "minibatch": 4}
-ACTING = {"longest": 200}
-TASKS = {"a": {"tasks": [[7001, 7002]], "held_out": [7003, 7004]},
-         "b": {"tasks": [[9001], [9002, 9003, 9004]], "held_out": [9005, 9006, 9007, 9008]}}  # fmt: skip
-AGREED = {
-    "name": "desks",
-    "rounds": 2,
-    "seed": 5,
-    "episodes": 2,
-    "sites": {"a": 1, "b": 2},
-    "rules": {"quorum": 3, "deadline": 60.0, "patience": 0.0},
-    "method": {"name": "fedavg"},
-    "learner": {"name": "grpo", **STEP, "settings": GRPO},
-    "tasks": {**ACTING, "evaluation_temperature": 0.5},
-}
-
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
@@ -79,16 +45,7 @@ def at_once(monkeypatch):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> Path:
     """A tiny Llama, as save_pretrained leaves it."""
-    folder = tmp_path_factory.mktemp("model")
-    words = tokenizer()
-    words.chat_template, words.eos_token = CHAT, "<end>"
-    words.save_pretrained(folder)
-    net().save_pretrained(folder)
-    return folder
-
-
-def agreed(model: Path, /, **changes) -> dict:
-    return AGREED | {"model": LORA | {"files": model_files.digests(model)}} | changes
+    return save_model(tmp_path_factory.mktemp("model"))
 
 
 class Listening(LocalGrid):
@@ -106,13 +63,9 @@ class Listening(LocalGrid):
 
 class Played:
     def __init__(self, home: Path, model: Path, seed: int | None = 5):
-        own = {
-            name: {"kind": "text", "environment": f"desk_{name}:Desk", "model": str(model), "threads": 1}
-            for name in TASKS
-        }
-        self.made = Folders(home, agreed(model), {name: own[name] | TASKS[name] for name in TASKS}, seed)
+        self.made = Folders(home, agreed(model), {name: own(name, model) for name in TASKS}, seed)
         for name, home_of_site in self.made.homes.items():
-            (home_of_site / f"desk_{name}.py").write_text(DESK.replace("SAYS", {"a": "see", "b": "wait"}[name]))
+            (home_of_site / f"desk_{name}.py").write_text(MODULES[name])
         self.made.server.model.mkdir()
         (self.made.server.model / "config.json").write_bytes((model / "config.json").read_bytes())
         self.workers = {name: self.made.worker(name) for name in self.made.homes}
@@ -127,38 +80,11 @@ def played(tmp_path_factory, model) -> Played:
     return Played(tmp_path_factory.mktemp("desks"), model)
 
 
-class Both(gymnasium.Env):
-    """Both sites' environments in one, by the number of the task."""
-
-    observation_space = action_space = Text(200)
-
-    def __init__(self, desks):
-        self.desks = desks
-
-    def reset(self, *, seed=None, options=None):
-        self.inner = self.desks[options["task"] // 9000]
-        return self.inner.reset(seed=seed, options=options)
-
-    def step(self, action):
-        return self.inner.step(action)
-
-
 def test_bytes_of_one_at_a_time(played, model, tmp_path):
     import desk_a
     import desk_b
 
-    spec = llm.Pretrained(str(model), llm.Lora(**LORA), threads=1, dtype="float32")
-    method = fedavg(llm.grpo(spec, llm.Grpo(**GRPO), llm.Acting(**ACTING), **STEP))
-    lists = [TASKS["a"]["tasks"][0], *TASKS["b"]["tasks"]]
-    looked_at = [*TASKS["a"]["held_out"], *TASKS["b"]["held_out"]]
-    own = {i: (lists[i], looked_at[2 * i : 2 * i + 2]) for i in range(3)}
-    agreement = played.made.agreement
-    federation = language.federation_of(agreement, lambda: Both([desk_a.Desk(), desk_b.Desk()]), own)
-    evaluation = language.agents(agreement, model, 1).evaluation
-    fedrl.train(
-        method, federation, rounds=2, seed=5, out=tmp_path, engine=one_at_a_time(), evaluation=evaluation,
-        faults=server_app.rule(agreement), callback=lambda row, rounds: None,
-    )  # fmt: skip
+    simulate(played.made.agreement, model, lambda: Both([desk_a.Desk(), desk_b.Desk()]), tmp_path)
     there, here = load_file(played.made.server.run / "policy.safetensors"), load_file(tmp_path / "policy.safetensors")
     assert {name: x.tobytes() for name, x in there.items()} == {name: x.tobytes() for name, x in here.items()}
     assert all("lora" in name for name in there)
