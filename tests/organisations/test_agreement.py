@@ -261,3 +261,16 @@ def test_where_two_agreements_differ():
     here = agreements.parse(LEAST)
     assert agreements.difference(here, LEAST.replace("3", "4")) == "line 1 is 'rounds = 3' here and 'rounds = 4' there"
     assert agreements.difference(here, LEAST + "seed = 1\n") == "3 lines here, 4 there"
+
+
+def test_a_comment_is_shown_only_if_it_is_what_differs():
+    line, other = "rounds = 3      # as agreed in March", "rounds = 4      # as agreed in March"
+    here = agreements.parse(LEAST.replace("rounds = 3", line))
+    assert agreements.difference(here, LEAST.replace("rounds = 3", other)).endswith(
+        "line 1 is 'rounds = 3' here and 'rounds = 4' there"
+    )
+    assert agreements.difference(here, LEAST.replace("rounds = 3", line.replace("March", "May"))).endswith(
+        "line 1 is 'rounds = 3 # as agreed in March' here and 'rounds = 3 # as agreed in May' there"
+    )
+    long = agreements.difference(here, LEAST.replace("rounds = 3", f"rounds = {'9' * 200}"))
+    assert long.endswith(f" and 'rounds = {'9' * 71} …' there")

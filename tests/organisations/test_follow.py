@@ -146,6 +146,22 @@ def test_rounds_who_was_left_out_and_the_end(server, follower):
     assert follower.look(LINK) == End(True)
 
 
+def test_the_same_reason_is_said_once(server, follower):
+    """Of a site that is refused it would otherwise be said in every round, at length."""
+    server.status.refused("b", "it has jax 0.1")
+    server.status.left_out(1, "train", "b", [2], "its site takes no part (it has jax 0.1)")
+    assert server.say(follower) == [
+        "site b: refused: it has jax 0.1",
+        "round 1, train: b (client 2) was left out: its site takes no part (it has jax 0.1)",
+    ]
+    server.status.left_out(2, "train", "b", [2], "its site takes no part (it has jax 0.1)")
+    server.status.left_out(2, "train", "a", [0, 1], "no answer within 45 s")
+    assert server.say(follower) == [
+        "round 2, train: b (client 2) was left out again",
+        "round 2, train: a (clients 0-1) was left out: no answer within 45 s",
+    ]
+
+
 def test_rows_and_a_status_of_an_earlier_start_are_not_news(server):
     (server.files.run / "log.jsonl").write_text(json.dumps({"round": 1, "env_steps": 8, "return": -3.0}) + "\n")
     StatusFile(server.files.status).finish(STOPPED, "long ago")

@@ -66,6 +66,15 @@ def test_a_site_comes_goes_and_is_refused(file):
     assert file.status.sites["a"].state == ONLINE
 
 
+def test_why_a_site_was_refused_says_more_than_that_it_was_left_out(file):
+    file.refused("b", "it has jax 0.1")
+    file.left_out(1, "train", "b", [2], "its site takes no part (it has jax 0.1)")
+    assert file.status.sites["b"].why == "it has jax 0.1"
+    file.online("b")
+    file.left_out(2, "train", "b", [2], "no answer within 45 s")
+    assert file.status.sites["b"].why == "no answer within 45 s"
+
+
 def test_waiting_ends_with_an_empty_reason_or_the_next_exchange(file):
     file.waiting("waiting for b")
     assert (file.status.state, file.status.reason) == (WAITING, "waiting for b")

@@ -49,6 +49,7 @@ RULES = {
     "largest_number": Key((float,), 1e9, 0, 1e38),
     "late": Key((str,), "drop"),
 }
+LONGEST = 80  # characters of a line in a message
 LATE = r"drop|inverse|[\w.]+:\w+"
 VERSIONS = {name: Key((str,), "") for name in versions.NAMES}
 SITE = {"clients": Key((int,), 1, 1, 10_000), "weight": Key((float,), 1.0, 1e-9, 1e9)}
@@ -144,8 +145,15 @@ def difference(here: Agreement, there: str) -> str:
     own, other = here.text.splitlines(), there.splitlines()
     for number, (mine, theirs) in enumerate(zip(own, other, strict=False), start=1):
         if mine != theirs:
-            return f"line {number} is {mine.strip()!r:.80} here and {theirs.strip()!r:.80} there"
+            return f"line {number} is {_short(mine, theirs)} here and {_short(theirs, mine)} there"
     return f"{len(own)} lines here, {len(other)} there"
+
+
+def _short(line: str, other: str) -> str:
+    """A line without its comment, unless that is all that differs."""
+    plain, others = line.partition("#")[0].split(), other.partition("#")[0].split()
+    words = " ".join(plain if plain != others else line.split())
+    return repr(words if len(words) <= LONGEST else f"{words[:LONGEST]} …")
 
 
 def _sites(table: Table, where: str) -> dict[str, Member]:

@@ -40,6 +40,7 @@ class Follower:
         self.run, self.since, self.asked_at, self.seen_alive = "", 0.0, 0.0, False
         self.offset, self.states = 0, dict[str, tuple[str, str]]()
         self.last_left_out, self.reason = 0.0, ""
+        self.why = dict[str, str]()  # each site was last left out
         self.rounds = -1  # the newest in the log
         self.invited = [site for site in agreement.sites if (files.site_keys / f"{site}.pub").is_file()]
         self.missing = list(self.invited)  # sites that are waited for
@@ -117,7 +118,9 @@ class Follower:
         for entry in status.left_out:
             if entry.at > self.last_left_out:
                 self.last_left_out = entry.at
-                say(self.console, left_out_line(entry), "yellow")
+                again = self.why.get(entry.site) == entry.why
+                self.why[entry.site] = entry.why
+                say(self.console, left_out_line(entry, again), "yellow")
         if status.reason != self.reason and status.state == status_file.WAITING:
             say(self.console, status.reason, "yellow")
         self.reason = status.reason
@@ -138,5 +141,6 @@ class Follower:
                 yield row
 
 
-def left_out_line(entry: LeftOut) -> str:
-    return f"round {entry.round}, {entry.exchange}: {in_words_who(entry)} was left out: {entry.why}"
+def left_out_line(entry: LeftOut, again: bool) -> str:
+    what = "was left out again" if again else f"was left out: {entry.why}"
+    return f"round {entry.round}, {entry.exchange}: {in_words_who(entry)} {what}"

@@ -11,14 +11,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from fedrl.organisations import addresses, folders, ports, proxy, tables, versions
 from fedrl.organisations import agreement as agreements
-from fedrl.organisations.addresses import Address
+from fedrl.organisations import check_certificates, folders, ports, proxy, server_settings, versions
+from fedrl.organisations.check_items import FAIL
 from fedrl.organisations.follow import End, Follower
 from fedrl.organisations.layout import ServerFiles
 from fedrl.organisations.processes import Children, terminable
 from fedrl.organisations.secret import check_mode
 from fedrl.organisations.server_programs import ServeError, Server
+from fedrl.organisations.server_settings import ServerSettings
 from fedrl.records import lock
 from fedrl.records.formatting import say
 
@@ -26,12 +27,12 @@ from fedrl.records.formatting import say
 def serve(folder: Path) -> int:
     """Play the rounds that are left; 0 if all have been played, 1 if the run stopped."""
     files, console = folders.server(folder.resolve()), Console(stderr=True, highlight=False)
-    agreement, listen = agreements.read(files.agreement), listening(files)
+    agreement, settings = agreements.read(files.agreement), server_settings.read(files)
     versions.require(agreement.versions)
     with terminable(), in_use(files.home, "served"), tempfile.TemporaryDirectory() as scratch:
-        prepare(files, listen)
+        prepare(files, settings)
         with Children(files.home, files.logs) as children, Follower(files, agreement, console) as follower:
-            server = Server(files, listen, children, Path(scratch), console)
+            server = Server(files, settings.listen, children, Path(scratch), console)
             try:
                 end = server.play(agreement, follower)
             except KeyboardInterrupt:
@@ -41,15 +42,14 @@ def serve(folder: Path) -> int:
     return report(end, files, console)
 
 
-def listening(files: ServerFiles) -> Address:
-    """Where the proxy listens."""
-    return addresses.parse_listen(str(tables.read(files.settings).get("listen", "")), f"{files.settings}: listen")
-
-
-def prepare(files: ServerFiles, listen: Address) -> None:
+def prepare(files: ServerFiles, settings: ServerSettings) -> None:
     """Raise a sentence for what would fail later, and make the folders."""
     check_mode(files.key)
+    for item in check_certificates.of_server(files, settings.address.host):
+        if item.result == FAIL:
+            raise ServeError("; ".join(filter(None, (f"{item.item}: {item.found}", item.do))))
     proxy.program()
+    listen = settings.listen
     if trouble := ports.trouble(*listen):
         who = f" by {ports.holder(listen.port)}" if ports.is_taken(trouble) else ""
         raise ServeError(

@@ -1,12 +1,12 @@
 """`fedrl federation status DIR/server`: who is there since when, the round, what is waited for, who was left out and why."""
 
+import fcntl
 import json
 import shlex
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from filelock import FileLock, Timeout
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -52,14 +52,15 @@ def is_running(files: ServerFiles, status: Status) -> bool:
 
 def is_held(folder: Path) -> bool:
     """Whether a process holds the lock of `folder`; a folder that never had a lock does not get one."""
-    if not (folder / ".lock").exists():
-        return False
-    lock = FileLock(folder / ".lock", thread_local=False)
     try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        return True
-    lock.release()
+        file = (folder / ".lock").open("rb")  # as FileLock locks it, but also in a folder that cannot be written
+    except FileNotFoundError:
+        return False
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
     return False
 
 

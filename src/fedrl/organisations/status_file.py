@@ -86,8 +86,9 @@ def with_state(status: Status, name: str, state: str, why: str, now: float) -> S
 
 
 def with_left_out(status: Status, entry: LeftOut) -> Status:
-    count = status.sites[entry.site].left_out + 1
-    status = with_site(status, entry.site, left_out=count, why=entry.why)
+    site = status.sites[entry.site]
+    why = site.why if site.state == REFUSED else entry.why  # why it was refused says more
+    status = with_site(status, entry.site, left_out=site.left_out + 1, why=why)
     return status._replace(left_out=[*status.left_out, entry][-KEPT:])
 
 
