@@ -47,6 +47,18 @@ def test_what_needs_the_environments_says_where_they_are(made, capsys, words):
     assert "stores it again" not in text
 
 
+@pytest.mark.parametrize(
+    "words", [("play", "{run}", "--task", 0), ("run", "{run}/run.toml")], ids=lambda words: words[0]
+)
+def test_nothing_but_serve_repeats_it(made, capsys, words):
+    text = said(capsys, *(str(word).format(run=made.server.run) for word in words), code=2)
+    assert "environments are at the sites; only `fedrl federation serve` continues it" in text
+
+
+def test_it_is_whole(made, capsys):
+    assert "makes no claims" in said(capsys, "verify", made.server.run)
+
+
 def test_what_is_said_to_work_works(made, capsys, tmp_path):
     text = said(capsys, "export", made.server.run, "--out", tmp_path / "policy.py")
     assert "same actions" in text

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 
 import pytest
 from rich.console import Console
+from support.superlink import until
 
 from fedrl.records import progress_display
 from fedrl.records.progress import Tracker, sparkline
@@ -95,3 +97,20 @@ def test_train_says_something_within_five_seconds(tmp_path):
         assert time.monotonic() - began < 5
         rest = run.stderr.read()
     assert "round 2/2" in rest
+
+
+def test_what_is_waited_for_may_change_until_the_first_round():
+    """In a terminal at once; in a log with the next sign of life."""
+    waiting, file = ["a and b"], io.StringIO()
+    tracker = Tracker(["training"], 1, waiting=lambda: f"waiting for {waiting[0]} …")
+    with progress_display.bar(Console(file=file, force_terminal=True, width=100), tracker) as callback:
+        for waiting[0] in ("a and b", "b"):
+            until(partial(shows, file, len(file.getvalue()), f"waiting for {waiting[0]} …"), 10)
+        callback("training", {"round": 1, "env_steps": 1, "return": 1.0}, 3)
+        until(partial(shows, file, len(file.getvalue()), "training"), 10)
+        until(partial(shows, file, len(file.getvalue()), "return 1.000"), 10)
+    assert "waiting" not in file.getvalue().rpartition("return 1.000")[2]
+
+
+def shows(file: io.StringIO, since: int, text: str) -> bool:
+    return text in file.getvalue()[since:]

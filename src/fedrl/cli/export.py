@@ -55,6 +55,10 @@ def export(
         export_agents.export_agent(source.order, source.home, source.name, format, target, seed, best, as_json)
         return
     policy, restored = _at_site(path, best) if is_site(path) else _of_run(source.place, best, trust)
+    if policy.header["policy"]["kind"] == "language-model" and run_toml.is_of_organisations(source.place):
+        raise ExportError(
+            f"{source.place} has a language agent, whose adapter is at every site, in the folder adapter, as peft reads it"
+        )
     if client is None and source.order is not None:
         _check_common(policy, source.order, source.name)
     if format is None and out is None:

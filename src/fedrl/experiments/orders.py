@@ -90,6 +90,11 @@ def from_toml(path: str | Path) -> Order:
     Not in the folder of a run, which always has the absolute path: whoever sent the folder could have put code into it.
     """
     content = run_toml.read_config(path)
+    if run_toml.is_of_organisations(run_toml.folder_of(Path(path))):
+        raise RecipeError(
+            f"{path} is the run of a federation between organisations, and its environments are at the sites; only `fedrl "
+            "federation serve` continues it"
+        )
     if run_toml.is_trained(content):
         raise RecipeError(
             f"{path} was written by fedrl.train, and only the script that called it can repeat that; `fedrl run --resume "
