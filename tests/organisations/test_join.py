@@ -102,7 +102,8 @@ def test_without_spaces_the_worker_says_what_check_says(files):
         (NODE, f"print('{LIBTPU}', file=sys.stderr, flush=True); os.kill(os.getpid(), 11)",
          "the node was killed by signal 11; starting it again"),
         (TASKS, "print('no more room', file=sys.stderr); sys.exit(7)",
-         "the tasks ended with exit code 7 (the last line of its log: no more room); starting it again"),
+         "the program for the node's tasks ended with exit code 7 (the last line of its log: no more room); starting it "
+         "again"),
     ],
 )  # fmt: skip
 def test_how_a_program_ended(member, name, source, words):
@@ -129,7 +130,7 @@ def test_which_of_the_programs_died_is_said(member, monkeypatch):
         member.children.start(name, [sys.executable, "-c", "import time; time.sleep(60)"], {})
     end(member, TASKS, "sys.exit(1)")
     assert member._look() is False
-    assert said(member)[0].startswith("the tasks ended with exit code 1 ")
+    assert said(member)[0].startswith("the program for the node's tasks ended with exit code 1 ")
 
 
 def test_a_server_that_once_was_there_is_waited_for(member, monkeypatch):

@@ -30,6 +30,7 @@ from fedrl.organisations.site import Site
 from fedrl.records.formatting import say
 
 WORKER, NODE, TASKS = "worker", "node", "tasks"
+IN_WORDS = {TASKS: "program for the node's tasks"}
 PAUSE, BACK_OFF = 0.2, 60.0  # seconds between looks; the longest between two starts
 HEALTHY = 120.0  # seconds after which a program that died counts as the first to do so
 STARTS, LEAVES = 60.0, 4.0  # seconds in which the node must listen, and that it has to deliver the last answer
@@ -167,7 +168,8 @@ class Member:
         wait = min(BACK_OFF, 2.0 ** (len(self.deaths[name]) - 1) - 1)
         say(
             self.console,
-            f"the {name} {how_it_ended(child)}; starting it again" + f" in {wait:.0f} s" * (wait > 0),
+            f"the {IN_WORDS.get(name, name)} {how_it_ended(child)}; starting it again"
+            + f" in {wait:.0f} s" * (wait > 0),
             "yellow",
         )
         time.sleep(wait)
