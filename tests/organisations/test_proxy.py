@@ -301,6 +301,7 @@ def test_requests_are_logged_with_their_status_except_those_that_repeat(here):
     log = proxy.access_log(here.files)
     here.ask("/v1/runtime/acquire-task-logged")
     here.ask("/v1/fleet/get-run")
+    until(lambda: "POST /v1/fleet/get-run" in log.read_text().splitlines()[-1], 30)
     before = len(log.read_text().splitlines())
     here.ask("/v1/fleet/pull-messages")
     here.ask("/v1/fleet/send-node-heartbeat")

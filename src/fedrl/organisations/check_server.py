@@ -8,7 +8,7 @@ from fedrl.organisations import agreement as agreements
 from fedrl.organisations import check_items, ports, proxy, server_settings
 from fedrl.organisations.agreement import Agreement
 from fedrl.organisations.check_certificates import authority_key, of_server, registered
-from fedrl.organisations.check_items import Item, fail, ok, skipped
+from fedrl.organisations.check_items import Item, fail, ok, skipped, warn
 from fedrl.organisations.layout import ServerFiles
 from fedrl.organisations.model_files import NO_FILES, NotAgreed
 from fedrl.organisations.server_settings import ServerSettings
@@ -40,10 +40,7 @@ def items(files: ServerFiles) -> Iterator[Item]:
     else:
         yield from registered(files, list(agreement.sites))
     yield _port(files, settings)
-    try:
-        yield ok("nginx", proxy.program())
-    except FedRLError as error:
-        yield fail("nginx", str(error), "")
+    yield _nginx(settings)
     yield from check_items.package_versions(agreement)
     yield check_items.programs(PROGRAMS)
     yield check_items.disk(files.home)
@@ -69,6 +66,15 @@ def _method(agreement: Agreement | None, model: Path) -> Item:
         found = f"building it raised {type(error).__name__}: {error}"
         return fail("method", found, "correct federation.toml, or the module it names")
     return ok("method", f"{(agreement.tables['method'] or agreement.tables['recipe'] or {}).get('name')} can be built")
+
+
+def _nginx(settings: ServerSettings | None) -> Item:
+    if settings is not None and not settings.proxy:
+        return warn("nginx", "server.toml does without", "delete proxy = false, unless this is a try on one machine")
+    try:
+        return ok("nginx", proxy.program())
+    except FedRLError as error:
+        return fail("nginx", str(error), "")
 
 
 def _port(files: ServerFiles, settings: ServerSettings | None) -> Item:

@@ -149,7 +149,10 @@ def checking_command(files: ServerFiles) -> list[str]:
 def program() -> str:
     found = shutil.which("nginx") or shutil.which("nginx", path=SBIN)
     if found is None:
-        raise ProxyError("the server needs nginx, which is not installed; install it: apt-get install nginx-light")
+        raise ProxyError(
+            "the server needs nginx, which is not installed; install it: apt-get install nginx-light. To try a federation "
+            "on one machine without it, add proxy = false to server.toml"
+        )
     return found
 
 

@@ -32,7 +32,7 @@ def serve(folder: Path) -> int:
     with terminable(), in_use(files.home, "served"), tempfile.TemporaryDirectory() as scratch:
         prepare(files, settings)
         with Children(files.home, files.logs) as children, Follower(files, agreement, console) as follower:
-            server = Server(files, settings.listen, children, Path(scratch), console)
+            server = Server(files, settings, children, Path(scratch), console)
             try:
                 end = server.play(agreement, follower)
             except KeyboardInterrupt:
@@ -48,7 +48,8 @@ def prepare(files: ServerFiles, settings: ServerSettings) -> None:
     for item in check_certificates.of_server(files, settings.address.host):
         if item.result == FAIL:
             raise ServeError("; ".join(filter(None, (f"{item.item}: {item.found}", item.do))))
-    proxy.program()
+    if settings.proxy:
+        proxy.program()
     listen = settings.listen
     if trouble := ports.trouble(*listen):
         who = f" by {ports.holder(listen.port)}" if ports.is_taken(trouble) else ""

@@ -8,11 +8,11 @@ from rich.console import Console
 
 from fedrl.errors import FedRLError
 from fedrl.organisations import node_keys, ports, proxy, superlink
-from fedrl.organisations.addresses import Address
 from fedrl.organisations.agreement import Agreement
 from fedrl.organisations.follow import End, Follower
 from fedrl.organisations.layout import ServerFiles
 from fedrl.organisations.processes import Children, wait_until
+from fedrl.organisations.server_settings import ServerSettings
 from fedrl.organisations.superlink import SuperLink
 from fedrl.records.formatting import say
 
@@ -29,8 +29,11 @@ class ServeError(FedRLError, ValueError):
 class Server:
     """Keeps the programs running, and the run at the SuperLink."""
 
-    def __init__(self, files: ServerFiles, listen: Address, children: Children, scratch: Path, console: Console):
-        self.files, self.listen, self.children, self.scratch, self.console = files, listen, children, scratch, console
+    def __init__(
+        self, files: ServerFiles, settings: ServerSettings, children: Children, scratch: Path, console: Console
+    ):
+        self.files, self.children, self.scratch, self.console = files, children, scratch, console
+        self.listen, self.has_proxy = settings.listen, settings.proxy
         self.environment = superlink.environment(files)
         self.link: SuperLink | None = None
         self.run = ""
@@ -67,7 +70,7 @@ class Server:
                         "yellow",
                     )
                     return None
-            if not self.children.running(PROXY):
+            if self.has_proxy and not self.children.running(PROXY):
                 say(self.console, "the proxy died; starting it again", "yellow")
                 self._start_proxy(link.port)
             end = follower.look(link)
@@ -79,13 +82,14 @@ class Server:
         if self.link is not None and self.children.running(LINK) and self.children.running(EXECUTOR):
             return self.link
         self.children.stop(EXECUTOR, LINK)
-        port = ports.free_port()
+        port = ports.free_port() if self.has_proxy else self.listen.port
         self.children.start(LINK, superlink.link_command(self.files, port), self.environment)
         link = self.link = superlink.connect(self.files, port, self.scratch)
         self._wait_for(LINK, link.is_up, STARTS)
         self._enrol(link, agreement)
         self.children.start(EXECUTOR, superlink.executor_command(self.files, port), self.environment)
-        self._start_proxy(port)
+        if self.has_proxy:
+            self._start_proxy(port)
         return link
 
     def _enrol(self, link: SuperLink, agreement: Agreement) -> None:
