@@ -398,6 +398,6 @@ def test_without_nginx_there_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(proxy, "SBIN", str(tmp_path))
     with pytest.raises(
-        ProxyError, match=r"needs nginx, which is not installed; install it: apt-get install nginx-light$"
+        ProxyError, match=r"needs nginx, which is not installed; install it: apt-get install nginx-light"
     ):
         proxy.command(ServerFiles(tmp_path))
