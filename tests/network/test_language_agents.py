@@ -23,11 +23,11 @@ def test_adapters_over_the_wire(tmp_path, monkeypatch):
     model = tmp_path / "model"
     model.mkdir()
     desks.save_model(model)
-    with served(tmp_path, {}, desks.MODULES, seed=5) as one:
-        one.agree(desks.agreed(model, rules={"quorum": 3, "deadline": 120.0, "patience": 240.0}))
+    agreed = desks.agreed(model, rules={"quorum": 3, "deadline": 120.0, "patience": 240.0})
+    with served(tmp_path, agreed, desks.MODULES, seed=5) as one:
         for name, files in one.sites.items():
             (files.home / f"{name}_private.py").rename(files.home / f"desk_{name}.py")
-            one.configure(name, clients=len(one.agreement.clients_of(name)), **desks.own(name, model))
+            one.configure(name, **desks.own(name, model))
         one.server.model.mkdir()
         (one.server.model / "config.json").write_bytes((model / "config.json").read_bytes())
         one.start_all()

@@ -45,8 +45,7 @@ def make(site: str):
 
 
 def test_a_policy_of_240_mb(tmp_path):
-    with served(tmp_path, {}, {"a": MODULE, "b": MODULE}, seed=5) as one:
-        one.agree(AGREED)
+    with served(tmp_path, AGREED, {"a": MODULE, "b": MODULE}, seed=5) as one:
         one.start_all()
         one.await_round(0, 300)
         one.finish(600)

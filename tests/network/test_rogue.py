@@ -30,9 +30,7 @@ def make_env():
 
 def test_lies_over_the_wire(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(rogue.__file__).parents[1]))
-    with served(tmp_path, {}, {"a": MODULE, "b": MODULE}, seed=5) as one:
-        one.agree(AGREED)
-        one.configure("a", clients=2)
+    with served(tmp_path, AGREED, {"a": MODULE, "b": MODULE}, seed=5) as one:
         one.start("server")
         one.start("a")
         one.start("b", sys.executable, rogue.__file__)

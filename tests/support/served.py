@@ -38,14 +38,13 @@ needs_nginx = pytest.mark.skipif(not HAS_NGINX, reason="no nginx: apt-get instal
 class Served:
     """The folders of a federation, and the processes that run in them."""
 
-    def __init__(self, home: Path, changes: dict[str, Any], modules: dict[str, str], seed: int | None = None):
-        """`modules` has the source of each site's environment module, whose function is make_env."""
+    def __init__(self, home: Path, agreed: dict[str, Any], modules: dict[str, str], seed: int | None = None):
+        """`modules` has the source of each site's environment module NAME_private, whose function is make_env."""
         self.home, self.processes = home / "wards", dict[str, subprocess.Popen]()
         self.address = f"127.0.0.1:{free_port()}"
         init.create(self.home, list(modules), self.address)
         self.server = ServerFiles(self.home / "server")
         self.sites = {name: SiteFiles(self.home / name) for name in modules}
-        agreed = tomllib.loads(self.server.agreement.read_text()) | changes
         self.agree(agreed)
         for name, source in modules.items():
             (self.sites[name].home / f"{name}_private.py").write_text(source)
@@ -169,8 +168,8 @@ def _processes() -> list[tuple[int, int, str]]:
 
 
 @contextmanager
-def served(home: Path, changes: dict[str, Any], modules: dict[str, str], seed: int | None = None) -> Iterator[Served]:
-    one = Served(home, changes, modules, seed)
+def served(home: Path, agreed: dict[str, Any], modules: dict[str, str], seed: int | None = None) -> Iterator[Served]:
+    one = Served(home, agreed, modules, seed)
     try:
         yield one
     finally:

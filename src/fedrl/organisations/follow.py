@@ -109,7 +109,7 @@ class Follower:
         return status if status.updated >= self.since else None
 
     def _show(self, status: Status) -> None:
-        self.missing = [name for name in self.invited if status.sites[name].state in NOT_THERE]
+        self.missing = [name for name in self.invited if name in status.sites and status.sites[name].state in NOT_THERE]
         for name, site in status.sites.items():
             state = (site.state, site.why if site.state == status_file.REFUSED else "")
             if site.state != status_file.NEVER_SEEN and self.states.get(name) != state:
