@@ -171,6 +171,13 @@ def test_rows_and_a_status_of_an_earlier_start_are_not_news(server):
         assert follower.rounds == 1
 
 
+def test_a_run_that_stops_before_it_knows_its_sites(server):
+    with Follower(server.files, server.made.agreement, server.console) as follower:
+        follower.begin("7")
+        StatusFile(server.files.status).finish(STOPPED, "pavg() is missing local_steps")
+        assert follower.look(LINK) == End(False, why="pavg() is missing local_steps")
+
+
 def test_a_run_that_never_begins(server, monkeypatch):
     monkeypatch.setattr(follow, "ASK_FLOWER", 0.0)
     with Follower(server.files, server.made.agreement, server.console) as follower:
