@@ -29,10 +29,10 @@ class Asked:
         self.agreement = made.agreement
 
     def answer(self, **changes) -> dict:
-        words = {"run": "0" * 16, "token": "t", "agreement": self.agreement.text} | changes
-        return self.worker.answer(Frame({"call": "query", "arrays": {}, "words": {"asked": words}}, [])).header[
-            "words"
-        ]["answer"]
+        words = {"run": "0" * 16, "token": "t", "agreement": self.agreement.text, "site": "a"}
+        asked = words | {"about": json.dumps(about())} | changes
+        frame = self.worker.answer(Frame({"call": "query", "arrays": {}, "words": {"asked": asked}}, []))
+        return frame.header["words"]["answer"]
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def asked(tmp_path) -> Asked:
 
 
 def test_a_site_that_belongs(asked):
-    answer = asked.answer(site="a", about=json.dumps(about()))
+    answer = asked.answer()
     assert (answer["site"], answer["clients"]) == ("a", 2)
     assert asked.said == ["the server knows this site; waiting for work"]
 

@@ -11,6 +11,7 @@ from safetensors.numpy import load_file
 from support.lies import LIES, asked_round
 from support.organisations import CLIFF, Clock, Folders, UnreliableGrid
 
+from fedrl.engines.versions import about
 from fedrl.environments.errors import EnvironmentFailed
 from fedrl.organisations import server_app, sites, trips
 from fedrl.organisations.status_file import FINISHED, StatusFile, read
@@ -231,7 +232,7 @@ def test_introductions_that_lie(workers, tmp_path):
         one = sites.Sites(
             grid, made.agreement, server_app.roster.read(made.server.site_keys, made.agreement), "5a" * 8, status
         )
-        one.about = {"fedrl": "1.0"}
+        one.about = about()
         honest = grid.workers["b"]._introduce
         grid.workers["b"]._introduce = lambda asked, words=words, honest=honest: _lying(honest(asked), words)
         one.look_around()

@@ -14,17 +14,17 @@ from fedrl.organisations.site import Site
 
 
 def mismatch(site: Site, agreement: Agreement, words: dict[str, Any]) -> str | None:
-    """Why the server that says `words` cannot have this site; None if it can. Earlier servers say only the agreement."""
+    """Why the server that says `words` cannot have this site; None if it can."""
     who = f"site {site.name}"
     if words["agreement"] != agreement.text:
         where = agreements.difference(agreement, str(words["agreement"]))
         return f"{who}: federation.toml is not the server's: {where}; get the server's file and start join again"
-    if words.get("site", site.name) != site.name:
+    if words["site"] != site.name:
         return (
             f"{who}: its key is that of site {words['site']!s:.64}; correct `site` in site.toml, or put its own site.key "
             "and site.pub back, and start join again"
         )
-    there, here = json.loads(str(words.get("about", "{}"))), about()
+    there, here = json.loads(str(words["about"])), about()
     others = {name: str(there[name]) for name in here if name in there and there[name] != here[name]}
     if not others:
         return None

@@ -108,6 +108,7 @@ class Sites:
             if site not in busy and site not in self.known and site not in self.refusals:
                 question = Question(site, self.run, secrets.token_hex(8))
                 words: dict[str, Any] = {"run": self.run, "token": question.token, "agreement": self.agreement.text}
+                words |= {"site": site, "about": json.dumps(self.about)}  # so that the site can say what differs, too
                 self.push(question, seen, MessageType.QUERY, RecordDict({"asked": ConfigRecord(words)}))
 
     def ask(self, site: str, parts: list[Part]) -> str:
