@@ -13,8 +13,9 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[
 from rich.console import Console
 from support.superlink import free_port, until
 
-from fedrl.organisations import init, join, versions
+from fedrl.organisations import certificates, init, join, versions
 from fedrl.organisations import site as sites
+from fedrl.organisations.certificates import AuthorityFiles
 from fedrl.organisations.join import NODE, TASKS, WORKER, JoinError, Member
 from fedrl.organisations.layout import SiteFiles
 from fedrl.organisations.processes import Children
@@ -60,6 +61,25 @@ def test_other_versions_than_agreed_are_refused(files, package):
         FileError, match=rf"\[versions\] needs {package} 0\.0\.1 \(here: {number}\); pip install '{package}=="
     ):
         join.join(files.home)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda files: files.ca.unlink(), "dates of ca.crt: .*ca.crt is not there; "),
+        (lambda files: files.ca.write_text("\n"), "dates of ca.crt: .*ca.crt is not a certificate in PEM form; "),
+        (
+            lambda files: certificates.create_authority(AuthorityFiles(files.home), "wards", days=-1),
+            "dates of ca.crt: it expired on .*; ask the operator for the federation's present ca.crt",
+        ),
+    ],
+    ids=["missing", "empty", "expired"],
+)
+def test_an_authority_that_cannot_be_used(files, change, words):
+    """Flower's node would end with its own words, again and again."""
+    change(files)
+    with pytest.raises(JoinError, match=words):
+        join.prepare(files)
 
 
 def test_another_python_is_not(files):

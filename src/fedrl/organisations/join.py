@@ -17,7 +17,17 @@ from rich.console import Console
 from fedrl.errors import FedRLError
 from fedrl.flower import command_line
 from fedrl.organisations import agreement as agreements
-from fedrl.organisations import check_link, events, folders, node_keys, ports, secret, sign_off, versions
+from fedrl.organisations import (
+    check_certificates,
+    check_link,
+    events,
+    folders,
+    node_keys,
+    ports,
+    secret,
+    sign_off,
+    versions,
+)
 from fedrl.organisations import site as sites
 from fedrl.organisations.check_items import FAIL
 from fedrl.organisations.last_words import MISTAKE, how_it_ended, sentence
@@ -65,6 +75,9 @@ def prepare(files: SiteFiles) -> Site:
     secret.read(site)
     secret.check_mode(files.key)
     node_keys.public_of(files.key)
+    authority = check_certificates.dates(files.ca, "ask the operator for the federation's present ca.crt")
+    if authority.result == FAIL:
+        raise JoinError("; ".join(filter(None, (f"{authority.item}: {authority.found}", authority.do))))
     for made in (files.state, files.logs, files.state / "flower"):
         made.mkdir(mode=0o700, exist_ok=True)
     return site
