@@ -6,14 +6,12 @@ import socket
 import ssl
 import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 from support.superlink import answers, free_port, until
-from support.tls_server import answering, issue_for_tomorrow
+from support.tls_server import answering, issue_for_tomorrow, serving
 
 from fedrl.organisations import certificates, check_link, proxy
 from fedrl.organisations.addresses import Address
@@ -202,18 +200,6 @@ def test_a_server_that_says_nothing(made, monkeypatch):
 class Plain(BaseHTTPRequestHandler):
     def log_message(self, *words: object) -> None:
         pass
-
-
-@contextmanager
-def serving(server: HTTPServer) -> Iterator[int]:
-    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join(30)
 
 
 def test_a_server_without_tls(made):

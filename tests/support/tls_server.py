@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -40,6 +40,13 @@ def answering(files: ServerFiles, *, seconds: float = 0.0, status: int = 403, da
     context.load_cert_chain(files.certificate, files.key)
     server = Server(("127.0.0.1", 0), Handler)
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    with serving(server) as port:
+        yield port
+
+
+@contextmanager
+def serving(server: HTTPServer) -> Iterator[int]:
+    """The port of a server that answers while the block runs."""
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:

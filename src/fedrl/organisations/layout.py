@@ -6,8 +6,8 @@ DIR/SITE/       one folder for each site, to hand over
 """
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 AGREEMENT = "federation.toml"  # agreed by all: the same bytes at the server and at every site
 SITE = "site.toml"  # a site's own
@@ -19,8 +19,9 @@ HOME_OF_SERVER, HOME_OF_SITE = (
 )  # environment variables for Flower's apps
 
 
-class ServerFiles(NamedTuple):
-    """The folder of the server."""
+@dataclass(frozen=True)
+class _Files:
+    """What the folders of the server and of a site have in common."""
 
     home: Path
 
@@ -29,12 +30,25 @@ class ServerFiles(NamedTuple):
         return self.home / AGREEMENT
 
     @property
-    def settings(self) -> Path:
-        return self.home / SERVER
-
-    @property
     def ca(self) -> Path:
         return self.home / CA_CERTIFICATE
+
+    @property
+    def state(self) -> Path:
+        """What Flower and fedrl's own programs need: database, configuration, secrets."""
+        return self.home / "state"
+
+    @property
+    def logs(self) -> Path:
+        return self.home / "logs"
+
+
+class ServerFiles(_Files):
+    """The folder of the server."""
+
+    @property
+    def settings(self) -> Path:
+        return self.home / SERVER
 
     @property
     def certificate(self) -> Path:
@@ -64,32 +78,13 @@ class ServerFiles(NamedTuple):
         """Written while it runs, for `fedrl federation status`."""
         return self.home / "status.json"
 
-    @property
-    def state(self) -> Path:
-        """What Flower and the proxy need: database, configuration, secrets."""
-        return self.home / "state"
 
-    @property
-    def logs(self) -> Path:
-        return self.home / "logs"
-
-
-class SiteFiles(NamedTuple):
+class SiteFiles(_Files):
     """The folder of a site."""
-
-    home: Path
-
-    @property
-    def agreement(self) -> Path:
-        return self.home / AGREEMENT
 
     @property
     def settings(self) -> Path:
         return self.home / SITE
-
-    @property
-    def ca(self) -> Path:
-        return self.home / CA_CERTIFICATE
 
     @property
     def key(self) -> Path:
@@ -113,15 +108,7 @@ class SiteFiles(NamedTuple):
     @property
     def socket(self) -> Path:
         """Where the worker listens for Flower's processes, one of which is started for every message."""
-        return self.home / "state" / "worker.sock"
-
-    @property
-    def state(self) -> Path:
-        return self.home / "state"
-
-    @property
-    def logs(self) -> Path:
-        return self.home / "logs"
+        return self.state / "worker.sock"
 
     @property
     def policy(self) -> Path:
