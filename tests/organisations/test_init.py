@@ -69,7 +69,7 @@ def test_only_the_authoritys_folder_has_its_key(wards):
 def test_the_files_work_together(wards):
     server = ServerFiles(wards / "server")
     agreed = agreements.read(server.agreement)
-    assert server_settings.read(server) == (Address("fed.example.org", 8443), Address("0.0.0.0", 8443))
+    assert server_settings.read(server) == (Address("fed.example.org", 8443), Address("0.0.0.0", 8443), True)
     assert agreed.versions == versions.installed()
     keys = roster.read(server.site_keys, agreed)
     for name, clients in (("a", [0]), ("b", [1, 2])):
@@ -135,6 +135,14 @@ def test_a_mistake_is_a_sentence_and_nothing_is_written(tmp_path, change, expect
         init.create(tmp_path / "wards", **{"sites": ["a"], "address": "localhost:8443"} | change)
     assert expected in str(caught.value)
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("folder", ["/proc/wards", "file/wards"])
+def test_a_folder_that_cannot_be_made(tmp_path, monkeypatch, folder):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match=f"{folder} cannot be made .*; choose a folder where you may write"):
+        init.create(Path(folder), ["a"], "127.0.0.1:8443")
 
 
 def test_a_folder_that_is_there_is_left_alone(wards, tmp_path):

@@ -90,7 +90,7 @@ def test_comments_stand_in_one_column(text):
 def test_the_servers_settings_are_read_back(tmp_path):
     files = ServerFiles(tmp_path)
     files.settings.write_text(templates.server(ADDRESS, Address("2001:db8::7", 8443)))
-    assert server_settings.read(files) == (ADDRESS, Address("2001:db8::7", 8443))
+    assert server_settings.read(files) == (ADDRESS, Address("2001:db8::7", 8443), True)
 
 
 @pytest.mark.parametrize(

@@ -200,8 +200,11 @@ def _revoke(server: ServerFiles, name: str) -> Path | None:
 @contextmanager
 def _renamed_when_done(folder: Path) -> Iterator[Path]:
     """An empty folder beside `folder` that takes its name at the end, and disappears after an error."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))  # mode 700
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        new = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))  # mode 700
+    except OSError as error:
+        raise FileError(f"{folder} cannot be made ({error.strerror}); choose a folder where you may write") from error
     try:
         yield new
         new.rename(folder)

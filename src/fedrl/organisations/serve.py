@@ -32,11 +32,10 @@ def serve(folder: Path) -> int:
     with terminable(), in_use(files.home, "served"), tempfile.TemporaryDirectory() as scratch:
         prepare(files, settings)
         with Children(files.home, files.logs) as children, Follower(files, agreement, console) as follower:
-            server = Server(files, settings, children, Path(scratch), console)
             try:
-                end = server.play(agreement, follower)
+                with Server(files, settings, children, Path(scratch), console) as server:
+                    end = server.play(agreement, follower)
             except KeyboardInterrupt:
-                server.give_up()
                 say(console, f"stopped; continue with: fedrl federation serve {shlex.quote(str(folder))}")
                 raise
     return report(end, files, console)

@@ -2,8 +2,10 @@
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
+import httpx
 from rich.console import Console
 
 from fedrl.errors import FedRLError
@@ -36,7 +38,16 @@ class Server:
         self.listen, self.has_proxy = settings.listen, settings.proxy
         self.environment = superlink.environment(files)
         self.link: SuperLink | None = None
-        self.run = ""
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Runs that go on are over: the SuperLink would wait for a minute for the process that trains."""
+        if self.link is not None:
+            with suppress(httpx.HTTPError, OSError):  # it is not running
+                self.link.stop_all()
+            self.link.close()
 
     def play(self, agreement: Agreement, follower: Follower) -> End:
         """Until the run is over, whatever dies meanwhile."""
@@ -47,16 +58,10 @@ class Server:
                 raise ServeError(f"started {MOST_STARTS} times without a new round; {self.files.logs} says why")
             link = self._running_link(agreement)
             link.stop_all()  # a run whose process was killed would go on for a minute, and its messages keep sites waiting
-            self.run = link.submit()
-            follower.begin(self.run)
+            follower.begin(link.submit())
             end = self._watch(link, follower)
             if end is not None and end.known:
                 return end
-
-    def give_up(self) -> None:
-        """Tell the SuperLink that the run is over: it would wait for a minute for the process that trains."""
-        if self.link is not None and self.children.running(LINK) and self.run:
-            self.link.stop(self.run)
 
     def _watch(self, link: SuperLink, follower: Follower) -> End | None:
         """How the run ended; None if Flower died and must be started again."""
@@ -81,6 +86,8 @@ class Server:
         """The SuperLink, with everything around it; started if it does not run."""
         if self.link is not None and self.children.running(LINK) and self.children.running(EXECUTOR):
             return self.link
+        if self.link is not None:
+            self.link.close()
         self.children.stop(EXECUTOR, LINK)
         port = ports.free_port() if self.has_proxy else self.listen.port
         self.children.start(LINK, superlink.link_command(self.files, port), self.environment)

@@ -128,16 +128,15 @@ class SuperLink:
         status = runs[int(run)].status
         return RunState(status.status == "finished", " ".join(f"{status.sub_status} {status.details}".split()))
 
-    def stop(self, run: str) -> None:
-        """End a run; one that is over already stays as it is."""
-        if not self.state(run).over:
-            self.client.StopRun(StopRunRequest(run_id=int(run)))
-
     def stop_all(self) -> None:
-        """End what an earlier server, which was killed, has left behind."""
+        """End all runs that are not over; an earlier server that was killed may have left some."""
         for number, run in self.client.ListRuns(ListRunsRequest()).run_dict.items():
             if run.status.status != "finished":
                 self.client.StopRun(StopRunRequest(run_id=number))
+
+    def close(self) -> None:
+        """A SuperLink does not end while somebody is connected."""
+        self.client.close()
 
 
 def connect(files: ServerFiles, port: int, scratch: Path) -> SuperLink:
