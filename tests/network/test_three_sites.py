@@ -40,7 +40,8 @@ METHODS = {  # the rounds of each were chosen with seed 1
     "FedAvg and PPO": {"method": {"name": "fedavg"}, "learner": PPO, "rounds": 20},
     "FedSVRPG-M": {"method": SVRPG, "rounds": 25},
     "two-phase FedPOHCS": {
-        "method": {"name": "fedavg"}, "learner": PPO | {"warm_up": 100, "remember": 5}, "selection": {"name": "fedpohcs", "candidates": 3, "clients": 2},
+        "method": {"name": "fedavg"}, "learner": PPO | {"warm_up": 100, "remember": 5},
+        "selection": {"name": "fedpohcs", "candidates": 3, "clients": 2},
         "rounds": 30,
     },
 }  # fmt: skip
