@@ -135,12 +135,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="of each contestant in each turn")
     parser.add_argument("--turns", type=int, default=2)
     parser.add_argument("--json", metavar="FILE")
-    args = parse(parser, rounds=2, turns=1)
+    args = parse(parser, rounds=1, turns=1)
     if not (shutil.which("nginx") or shutil.which("nginx", path=proxy.SBIN)):
         sys.exit("skipped: nginx is missing: apt-get install nginx-light")
     found = evaluate(args.rounds, args.turns)
     for name, seconds in found.items():
-        error = np.std(seconds, ddof=1) / np.sqrt(len(seconds))
+        error = np.std(seconds, ddof=1) / np.sqrt(len(seconds)) if len(seconds) > 1 else np.nan
         print(f"{name:6} {np.mean(seconds):5.2f} ± {error:.2f} s a round (median {np.median(seconds):.2f})")
     print(f"fedrl adds {np.mean(found['fedrl']) - np.mean(found['floor']):.2f} s (aim: less than {AIM})")
     if args.json:
