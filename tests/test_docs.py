@@ -103,7 +103,7 @@ def test_workflows_and_hooks_call_what_there_is():
             words = [run.removeprefix("make ") for run in runs]
             matrix = job.get("strategy", {}).get("matrix", {}).get("target", [])
             called[path.stem] = {it for word in words for it in (matrix if "matrix.target" in word else [word])}
-    assert called == {"ci": {"check", "test-fast"}, "nightly": {"test", "mutants", "test-wheel"}}
+    assert called == {"ci": {"check", "test-fast"}, "nightly": {"test", "test-network", "mutants", "test-wheel"}}
     assert called["ci"] | called["nightly"] <= targets
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     assert [hook["id"] for repo in hooks for hook in repo["hooks"]] == ["ruff", "ruff-format"]
