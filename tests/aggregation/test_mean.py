@@ -1,10 +1,14 @@
 """The weighted mean, by numbers computed by hand."""
 
+import time
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from fedrl.aggregation.mean import mean, stack
+from fedrl.trees import weighted_sum
 from fedrl.types import Cohort
 
 UPLOADS = {"x": jnp.asarray([[1.0, 10.0], [2.0, 20.0], [4.0, 40.0]]), "y": jnp.asarray([8.0, 4.0, 0.0])}
@@ -36,3 +40,22 @@ def test_weights_need_not_sum_to_one():
 
 def test_a_stack_is_kept():
     assert stack(UPLOADS, cohort(True, False, True)) is UPLOADS
+
+
+def test_where_the_last_axis_is_short_a_large_stack_takes_no_longer():
+    """As a table of many states and few actions, or the factors of an adapter; it was 300 times as long."""
+    table = np.random.default_rng(0).normal(size=(2, 300_000, 4)).astype(np.float32)
+    weight = jnp.asarray([0.25, 0.75])
+    sums, seconds = {}, {}
+    for name, uploads in {"table": jnp.asarray(table), "row": jnp.asarray(table.reshape(2, -1))}.items():
+        combined = jax.jit(weighted_sum)
+        sums[name] = np.asarray(combined(weight, uploads)).reshape(-1)  # compiles
+        times = []
+        for _ in range(5):
+            began = time.perf_counter()
+            jax.block_until_ready(combined(weight, uploads))
+            times.append(time.perf_counter() - began)
+        seconds[name] = min(times)
+    np.testing.assert_allclose(sums["table"], (0.25 * table[0] + 0.75 * table[1]).reshape(-1), rtol=1e-5, atol=1e-6)
+    assert sums["table"].tobytes() == sums["row"].tobytes()
+    assert seconds["table"] < 30 * seconds["row"] + 0.05
