@@ -40,7 +40,7 @@ METHODS = {  # the rounds of each were chosen with seed 1
     "FedAvg and PPO": {"method": {"name": "fedavg"}, "learner": PPO, "rounds": 20},
     "FedSVRPG-M": {"method": SVRPG, "rounds": 25},
     "two-phase FedPOHCS": {
-        "method": {"name": "fedavg"}, "learner": PPO | {"warm_up": 100, "remember": 5},
+        "method": {"name": "fedavg"}, "learner": PPO | {"warm_up": 1200, "remember": 2},
         "selection": {"name": "fedpohcs", "candidates": 3, "clients": 2},
         "rounds": 30,
     },
