@@ -12,7 +12,7 @@ from fedrl.organisations.check_items import Item, fail, ok, skipped, warn
 from fedrl.organisations.layout import SiteFiles
 from fedrl.organisations.site import Site
 
-PROGRAMS = ("flower-supernode", "flower-superexec", "flwr-clientapp")
+PROGRAMS = ("flower-supernode",)
 PLACE = "place in the federation"
 
 
