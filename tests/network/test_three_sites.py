@@ -36,7 +36,7 @@ AGREED = {
     "sites": dict.fromkeys(SITES, 1), "policy": {"name": "mlp", "sizes": [16]},
     "rules": {"deadline": 120.0, "quorum": 1, "patience": 240.0},
 }  # fmt: skip
-METHODS = {  # the rounds of each were chosen with seed 1
+METHODS = {  # step sizes and rounds were looked for with seed 1, in one process
     "FedAvg and PPO": {"method": {"name": "fedavg"}, "learner": PPO, "rounds": 20},
     "FedSVRPG-M": {"method": SVRPG, "rounds": 25},
     "two-phase FedPOHCS": {
