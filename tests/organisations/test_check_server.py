@@ -11,6 +11,8 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[flower]'")
 
 from support.command_line import call
+from support.editors import CHANGES, edited
+from support.proxied import needs_nginx
 from support.superlink import free_port
 from support.tls_server import issue_for_tomorrow
 
@@ -20,8 +22,6 @@ from fedrl.organisations.check_items import FAIL, OK, SKIPPED, WARN, Item
 from fedrl.organisations.layout import ServerFiles
 from fedrl.records import lock
 
-HAS_NGINX = shutil.which("nginx") or shutil.which("nginx", path=proxy.SBIN)
-needs_nginx = pytest.mark.skipif(not HAS_NGINX, reason="no nginx: apt-get install nginx-light")
 NAMES = [
     "files", "mode of server.key", "server.toml", "federation.toml", "method", "dates of ca.crt", "dates of server.crt",
     "signer of server.crt", "host in server.crt", "key of server.crt", "key of the authority", "keys of sites", "port",
@@ -71,19 +71,10 @@ def test_a_server_that_is_fine(home, capsys):
 
 
 @needs_nginx
-@pytest.mark.parametrize("change", ["utf-8-sig", "crlf", "link"])
-def test_what_editors_and_links_do_changes_nothing(home, tmp_path, change):
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_editors_and_links_do_changes_nothing(home, change):
     before = look(home)["federation.toml"]
-    for name in ("federation.toml", "server.toml"):
-        text = (home / name).read_text()
-        if change == "crlf":
-            (home / name).write_bytes(text.replace("\n", "\r\n").encode())
-        elif change == "utf-8-sig":
-            (home / name).write_text(text, change)
-    if change == "link":
-        (tmp_path / "linked").symlink_to(home)
-        home = tmp_path / "linked"
-    found = look(home)
+    found = look(edited(home, ("federation.toml", "server.toml"), change))
     assert odd(found) == {}
     assert found["federation.toml"] == before
 

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[flower]'")
 
 from support.command_line import call
+from support.editors import CHANGES, edited
 from support.superlink import free_port
 from support.tls_server import answering
 
@@ -224,20 +225,11 @@ def test_a_file_that_is_no_text(home):
     assert {found[name].result for name in check_link.NAMES} == {SKIPPED}
 
 
-@pytest.mark.parametrize("change", ["utf-8-sig", "crlf", "link"])
-def test_what_editors_and_links_do_changes_nothing(home, tmp_path, change):
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_editors_and_links_do_changes_nothing(home, change):
     with serving(home):
         before = outside(home)["federation.toml"]
-        for name in ("federation.toml", "site.toml"):
-            text = (home / name).read_text()
-            if change == "crlf":
-                (home / name).write_bytes(text.replace("\n", "\r\n").encode())
-            elif change == "utf-8-sig":
-                (home / name).write_text(text, change)
-        if change == "link":
-            (tmp_path / "linked").symlink_to(home)
-            home = tmp_path / "linked"
-        found = outside(home)
+        found = outside(edited(home, ("federation.toml", "site.toml"), change))
     assert odd(found) == {}
     assert found["federation.toml"] == before
 

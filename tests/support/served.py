@@ -6,7 +6,6 @@ process id, with all that it has started.
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +15,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pytest
 import tomli_w
 from support.machines import make
 from support.superlink import free_port, until
@@ -26,13 +24,11 @@ from fedrl.engines.engine import Engine
 from fedrl.engines.one_at_a_time import one_at_a_time
 from fedrl.evaluation import sampled_return
 from fedrl.organisations import agreement as agreements
-from fedrl.organisations import init, parts, proxy, server_app
+from fedrl.organisations import init, parts, server_app
 from fedrl.organisations.layout import ServerFiles, SiteFiles
 from fedrl.records import log
 
 FEDRL = [sys.executable, "-P", "-m", "fedrl.cli"]
-HAS_NGINX = shutil.which("nginx") or shutil.which("nginx", path=proxy.SBIN)
-needs_nginx = pytest.mark.skipif(not HAS_NGINX, reason="no nginx: apt-get install nginx-light")
 
 
 class Served:

@@ -12,6 +12,7 @@ from fedrl.export import export as export_policy
 from fedrl.export.check import Agreement
 from fedrl.export.episodes import of_run
 from fedrl.loading import load
+from fedrl.organisations.folders import is_site
 from fedrl.organisations.layout import SiteFiles
 from fedrl.policies.saved import SavedPolicy
 from fedrl.policies.saved import read as read_policy
@@ -88,11 +89,6 @@ def find(path: Path, arm: str | None) -> Source:
     if arm is not None:
         raise ExportError(f"{home} has no arms, so there is no arm {arm!r}; leave --arm out")
     return Source(home if is_site(home) else load(home).folder or home, home)
-
-
-def is_site(folder: Path) -> bool:
-    """Whether it is a site's folder in a federation between organisations."""
-    return SiteFiles(folder).settings.is_file()
 
 
 def _of_run(place: Path, best: bool, trust: bool) -> tuple[SavedPolicy, Restore]:

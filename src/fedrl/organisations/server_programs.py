@@ -9,6 +9,7 @@ import httpx
 from rich.console import Console
 
 from fedrl.errors import FedRLError
+from fedrl.flower.command_line import FlowerCommandError
 from fedrl.organisations import node_keys, ports, proxy, superlink
 from fedrl.organisations.agreement import Agreement
 from fedrl.organisations.follow import End, Follower
@@ -57,8 +58,14 @@ class Server:
             if starts > MOST_STARTS:
                 raise ServeError(f"started {MOST_STARTS} times without a new round; {self.files.logs} says why")
             link = self._running_link(agreement)
-            link.stop_all()  # a run whose process was killed would go on for a minute, and its messages keep sites waiting
-            follower.begin(link.submit())
+            try:
+                link.stop_all()  # a run whose process was killed would go on for a minute, and keep sites waiting
+                follower.begin(link.submit())
+            except (httpx.HTTPError, OSError, FlowerCommandError):
+                time.sleep(PAUSE)
+                if self.children.running(LINK):
+                    raise
+                continue  # it died just now
             end = self._watch(link, follower)
             if end is not None and end.known:
                 return end
