@@ -10,8 +10,9 @@ pytest.importorskip("transformers", reason="transformers is not installed: pip i
 
 from safetensors.numpy import load_file
 from support import desks
+from support.proxied import needs_nginx
 from support.replays import ending
-from support.served import needs_nginx, served
+from support.served import served
 
 pytestmark = needs_nginx
 

@@ -4,8 +4,9 @@ import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[flower]'")
 
+from support.proxied import needs_nginx
 from support.replays import ending
-from support.served import needs_nginx, served
+from support.served import served
 
 pytestmark = needs_nginx
 STATES = 15_000_000

@@ -10,9 +10,10 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[
 
 from support import rogue
 from support.organisations import CLIFF
+from support.proxied import needs_nginx
 from support.replays import absences, ending, leaving_out
 from support.rogue import REPLAYED, TOLD
-from support.served import needs_nginx, served
+from support.served import served
 
 pytestmark = needs_nginx
 AGREED = {

@@ -11,7 +11,8 @@ import tomli_w
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[flower]'")
 
 from support.machines import MODULES, SPACES, STEPS, make
-from support.served import Served, needs_nginx, served
+from support.proxied import needs_nginx
+from support.served import Served, served
 
 import fedrl
 from fedrl.organisations import agreement as agreements

@@ -9,8 +9,9 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[flower]'")
 
 from support.machines import MODULES, SPACES, STEPS
+from support.proxied import needs_nginx
 from support.replays import ending, theta_of
-from support.served import Served, needs_nginx, served
+from support.served import Served, served
 from support.strangers import tries
 
 pytestmark = needs_nginx
