@@ -215,7 +215,8 @@ def test_a_return_that_is_not_possible():
         return look._replace(local=look.local._replace(finish=boast))
 
     with pytest.raises(
-        EnvironmentFailed, match=f"exchange 'measure'.* client {BAD}: it reports a return that is not possible"
+        EnvironmentFailed,
+        match=f"exchange 'measure'.* client {BAD}: it reports a return, or statistics, that are not possible",
     ):
         play(SMALL, evaluation=boasting)
     run = play(SMALL, evaluation=boasting, faults=PATIENT)

@@ -41,7 +41,7 @@ DESCRIPTIONS = {
     FaultCode.MEMORY: "its memory is not finite",
     FaultCode.STEPS: "it reports more environment steps than it can have taken, or fewer than none",
     FaultCode.NORM: "the norm of its upload is above the limit",
-    FaultCode.IMPOSSIBLE: "it reports a return that is not possible",
+    FaultCode.IMPOSSIBLE: "it reports a return, or statistics, that are not possible",
     FaultCode.RAISED: "it raised an error",
     FaultCode.SHAPE: "it sent arrays of the wrong shape or dtype",
     FaultCode.DIED: "its worker died",

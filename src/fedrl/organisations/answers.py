@@ -1,8 +1,8 @@
 """What comes back from a site may be anything: it becomes results that fit, or faults, and is never read otherwise.
 
 An answer names the run and the token of its question. Its arrays are exactly those that were asked for, with the expected
-dtypes, shapes and lengths; uploads are finite, and no number is beyond the limit. Norms, possible returns and counts of
-steps are checked afterwards, as in every engine (`core/admission.py`).
+dtypes, shapes and lengths; uploads are finite, and no number is beyond the limit. Norms, counts of steps and what can be
+known to be impossible are checked afterwards, as in every engine (`core/admission.py`).
 """
 
 import json

@@ -18,9 +18,13 @@ from fedrl.core.round import WorkRequest
 from fedrl.evaluation import Evaluation
 from fedrl.federations.federation import Federation, Method
 from fedrl.keys import Key
+from fedrl.policies.filtered import Moments
 from fedrl.trees import Tree, row, zeros_of
-from fedrl.types import Algorithm, Client, Exchange, LocalUpdate
+from fedrl.types import Algorithm, Channel, Client, Exchange, LocalUpdate
 from fedrl.types.exchange import no_memory, theta_itself
+from fedrl.types.local_update import Possible
+
+ROUNDING = 1.001  # counts are floats
 
 
 def at_server(method: Method) -> Method:
@@ -66,7 +70,8 @@ def version_of(algorithm: Algorithm, exchange: str, round: int) -> int:
 
 
 def _remote(exchange: Exchange, algorithm: Algorithm, federation: Federation) -> Exchange:
-    upload, memory, env_steps, metrics = _result(exchange, shapes.of_request(exchange, algorithm, federation))
+    request = shapes.of_request(exchange, algorithm, federation)
+    upload, memory, env_steps, metrics = _result(exchange, request)
     changes = bool(jax.tree.leaves(memory))
 
     def finish(local: Any, client: Client) -> tuple[Tree, Tree, Array]:
@@ -83,7 +88,7 @@ def _remote(exchange: Exchange, algorithm: Algorithm, federation: Federation) ->
             local_steps=local.local_steps,
             mode=local.mode,
             most_env_steps=local.most_env_steps,
-            possible=local.possible,
+            possible=local.possible or _possible(exchange, upload, request),
             moved=local.moved,
             metrics=lambda local, client: zeros_of(metrics),
         )
@@ -100,6 +105,37 @@ def _result(exchange: Exchange, request: WorkRequest) -> tuple[Tree, Tree, Tree,
 
     found: tuple[Tree, Tree, Tree, Tree] = jax.eval_shape(no_steps, request)
     return found
+
+
+def _possible(exchange: Exchange, upload: Tree, request: WorkRequest) -> Possible | None:
+    """Whether running statistics in an upload can be any: negative counts or squares would make NaN of what all clients see.
+
+    If they go through a channel that changes them, the server does not know.
+    """
+    if not _statistics(upload) or _changes(exchange.channel, upload, request):
+        return None
+    most = exchange.local.local_steps * exchange.local.most_env_steps
+
+    def possible(upload: Tree, client: Client) -> Array:
+        fine = jnp.ones((), bool)
+        for total, _, squares in _statistics(upload):
+            fine &= (total >= 0) & jnp.all(squares >= 0)
+            fine &= total <= most * ROUNDING if most else True
+        return fine
+
+    return possible
+
+
+def _statistics(upload: Tree) -> list[Moments]:
+    leaves = jax.tree.leaves(upload, is_leaf=lambda x: isinstance(x, Moments))
+    return [x for x in leaves if isinstance(x, Moments)]
+
+
+def _changes(channel: Channel, upload: Tree, request: WorkRequest) -> bool:
+    """Whether the channel encodes anything."""
+    encode = jax.make_jaxpr(channel.encode)
+    traced = encode(upload, request.cohort, jnp.int32(0), request.key).jaxpr
+    return bool(traced.outvars != traced.invars[: len(jax.tree.leaves(upload))])
 
 
 def _acts_with_memory(algorithm: Algorithm, federation: Federation) -> bool:
