@@ -77,6 +77,16 @@ def test_what_differs_is_said_once_at_the_site_and_to_the_server(asked, changes,
     assert asked.said == [sentence]
 
 
+def test_what_a_server_says_is_no_command(asked):
+    """The sentence is for a terminal, and part of it to be copied into one."""
+    version = "0.1'; rm -r ~; '\x1b[2J\n"
+    refused = asked.answer(about=json.dumps(about() | {"jax": version}))["refused"]
+    assert "there; pip install 'jax==0.1???rm?-r?????" in refused
+    refused = asked.answer(site="b\nover\x1b[2J" + 99 * "x")["refused"]
+    assert f"that of site b?over??2J{54 * 'x'}; correct" in refused
+    assert all(text.isprintable() for text in asked.said)
+
+
 def test_it_is_said_again_after_all_was_well(asked):
     asked.answer(site="b")
     asked.answer(site="a")

@@ -128,6 +128,27 @@ def test_killed_while_writing(tmp_path, monkeypatch):
     assert [path.name for path in (store.folder / "client-0").iterdir()] == ["00000001.safetensors"]
 
 
+def test_no_line_has_a_circle(tmp_path):
+    """A version is made from an older one. A file that says otherwise is damaged, and then nothing is removed."""
+    store = Store(tmp_path / "run")
+    store.save(0, 5, tree(5), 0)
+    for counted in (5, 6):
+        with pytest.raises(
+            FileError, match=f"memory of version 5 cannot be made from version {counted}, which is not older"
+        ):
+            store.save(0, 5, tree(6), counted)
+    assert store.load(0, 5, LIKE)["count"] == 5
+    store.save(0, 9, tree(9), 0)
+    folder = tmp_path / "run" / "client-0"
+    (folder / "00000009.safetensors").rename(folder / "00000004.safetensors")
+    (folder / "00000005.safetensors").rename(folder / "00000003.safetensors")
+    for version, before in ((6, 5), (7, 6)):
+        store.save(0, version, tree(version), before)
+    (folder / "00000007.safetensors").rename(folder / "00000005.safetensors")  # which says that it was made from 6
+    store.save(0, 8, tree(8), 6)
+    assert memory.versions(folder) == [3, 4, 5, 6, 8]
+
+
 class Killed(BaseException):
     """The server dies here: nothing of it goes on, and nothing catches it."""
 

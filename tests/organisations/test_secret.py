@@ -1,16 +1,18 @@
 """A site's randomness: from its secret, so that nobody who knows the run's seed can repeat it."""
 
+import json
+
 import jax
 import numpy as np
 import pytest
 
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[flower]'")
 
-from support.organisations import CLIFF, Folders, LocalGrid
+from support.organisations import CART_POLE, CLIFF, Folders, LocalGrid
 
 from fedrl import keys
 from fedrl.engines import wire
-from fedrl.organisations import secret, server_app
+from fedrl.organisations import node, secret, server_app
 from fedrl.organisations import site as sites
 from fedrl.organisations.secret import Secret
 from fedrl.organisations.status_file import StatusFile
@@ -111,3 +113,48 @@ def test_the_server_cannot_subtract_the_noise(made):
         sent = b"".join(array.data for record in message.content.array_records.values() for array in record.values())
         words = repr(dict(message.content.config_records)).encode()
         assert not any(trace in sent or trace.hex().encode() in words for trace in traces)
+
+
+def test_two_memories_share_no_noise(tmp_path):
+    """A server that has the same question asked twice, with another memory in between, cannot subtract the noise either."""
+    learner = {
+        "name": "ppo", "steps": 8, "num_envs": 1, "epochs": 1, "minibatch": 8, "critic_epochs": 1, "value": [4],
+        "filters": "own",
+    }  # fmt: skip
+    agreed = {
+        "name": "poles", "rounds": 2, "max_episode_steps": 6, "episodes": 1, "spaces": CART_POLE, "sites": {"a": 1},
+        "method": {"name": "fedavg"}, "learner": learner, "policy": {"name": "mlp", "sizes": [4]},
+        "privacy": {"clip": 1.0, "noise": 100.0}, "rules": {"largest_norm": 1e6},
+    }  # fmt: skip
+    made = Folders(tmp_path, agreed, {"a": "CartPole-v1"}, None)
+    grid = LocalGrid(made, {"a": made.worker("a")})
+    server_app.play(made.server, made.agreement, grid, 7, StatusFile(made.server.status))
+    worker = grid.workers["a"]
+    asked = [m.content for m in grid.sent if m.metadata.message_type == "train"]
+    (again,) = [node.to_frame("work", content) for content in asked if '["round", 1, "train"]' in _items(content)]
+
+    def upload() -> np.ndarray:
+        worker.last = None
+        answer = worker.answer(again)
+        return np.concatenate([wire.unpack(blob)[0][0].ravel() for blob in answer.blobs if blob in _uploads(answer)])
+
+    first = upload()
+    assert upload().tobytes() == first.tobytes()
+    store = worker.work.store((made.server.home / "run-name").read_text())
+    like = jax.tree.map(lambda x: x[0], worker.work.begun(store.folder.name).memory)
+    counted = json.loads(_items(asked[-2]))[-1]["counted"][0]
+    store.save(0, counted, jax.tree.map(lambda x: x + 1, store.load(0, counted, like)), 0)
+    assert np.linalg.norm(upload() - first) > 500  # what is clipped differs by 2 at most, the rest is noise
+
+
+def _items(content) -> str:
+    return content.config_records["asked"]["items"]
+
+
+def _uploads(answer) -> list[bytes]:
+    """The arrays of an answer that are uploaded by training."""
+    blobs = iter(answer.blobs)
+    each = [(name, path, next(blobs)) for name, arrays in answer.header["arrays"].items() for path, *_ in arrays]
+    return [
+        blob for name, path, blob in each if name == max(answer.header["arrays"]) and path.startswith("done/upload")
+    ]

@@ -17,13 +17,16 @@ def ignore(event: str) -> None:
 
 
 def channel() -> Say:
-    """Keep the pipe for events, and send whatever else is written to stdout to stderr."""
+    """Keep the pipe for events, and send whatever else is written to stdout to stderr.
+
+    An event is one line of printable characters, whoever's words are in it.
+    """
     pipe = os.fdopen(os.dup(1), "w", buffering=1)
     sys.stdout.flush()
     os.dup2(2, 1)
 
     def say(event: str) -> None:
         with contextlib.suppress(BrokenPipeError):  # nobody listens, as when a worker is started by hand
-            print(event, file=pipe)
+            print("".join(c if c.isprintable() else "?" for c in event), file=pipe)
 
     return say

@@ -6,6 +6,7 @@ after the other, have been counted, so that whatever the server lost, it can ask
 
 import hashlib
 import json
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +28,11 @@ class Store(NamedTuple):
 
     def save(self, client: int, version: int, memory: Tree, counted: int) -> None:
         """Keep `memory` as `version`; the server has counted the version `counted`, from which it was made."""
+        if version <= counted:
+            raise FileError(
+                f"client {client}: its memory of version {version} cannot be made from version {counted}, which is not "
+                "older; install the same fedrl on both sides"
+            )
         folder = self.folder / f"client-{client}"
         _create(folder)
         data = to_bytes(memory, {MADE_FROM: str(counted)})
@@ -52,6 +58,12 @@ class Store(NamedTuple):
             )
         return from_bytes(data[:-DIGEST], like, name=str(path))
 
+    def digest(self, client: int, version: int) -> bytes:
+        """The checksum at the end of a version's file."""
+        with _file(self.folder / f"client-{client}", version).open("rb") as file:
+            file.seek(-DIGEST, os.SEEK_END)
+            return file.read()
+
 
 def versions(folder: Path) -> list[int]:
     """The versions on the disk, ascending."""
@@ -67,9 +79,12 @@ def _line(folder: Path, version: int) -> set[int]:
     line = {version}
     while len(line) <= KEPT and version > 0:  # 0 is how all clients begin, and no file
         try:
-            version = _made_from(_file(folder, version))
-        except (OSError, ValueError, KeyError):
+            before = _made_from(_file(folder, version))
+        except (OSError, ValueError, KeyError, TypeError):
             return {*line, *versions(folder)}
+        if before >= version:  # no line has a circle: the file is damaged
+            return {*line, *versions(folder)}
+        version = before
         line.add(version)
     return line
 

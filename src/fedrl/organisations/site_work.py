@@ -72,20 +72,29 @@ class SiteWork:
         self._rows = jax.jit(self.federation.rows)
         self.first: dict[str, Clients] = {}  # by run: the clients as they begin
 
+    def check(self, items: list[Item]) -> None:
+        """Raise a sentence for work that is not this site's."""
+        for item in items:
+            if item.exchange not in self.exchanges:
+                raise FileError(
+                    f"{self.site.name}: there is no exchange {item.exchange!r:.40}; install the same fedrl on both sides"
+                )
+            if others := [client for client in item.clients if type(client) is not int or client not in self.own]:
+                raise FileError(
+                    f"{self.site.name} does the work of clients {_range(self.own)}, not of client {others[0]!r:.40}"
+                )
+
     def do(self, run: str, item: Item, sent: Leaves, content: bytes) -> dict[int, WorkResult | Failure]:
         """The result of each client, by its number. `content` is a digest of all that was asked."""
-        if others := [client for client in item.clients if client not in self.own]:
-            raise FileError(f"{self.site.name} does the work of clients {_range(self.own)}, not of client {others[0]}")
         exchange = self.exchanges[item.exchange]
         server = leaves.tree(sent, "server", self.server_like, partly=True)
         cohort_like = zeros_of(jax.eval_shape(exchange.choose, self.server_like, keys.of_seed(0)))
         cohort = leaves.tree(sent, "cohort", cohort_like)
-        key = self.secret.key(run, item.address, content)
         if np.asarray(cohort.ids)[item.slots].tolist() != item.clients:
             raise FileError(
                 f"exchange {item.exchange!r}: slots {item.slots} of the cohort are not clients {item.clients}"
             )
-        server, cohort, key = jax.device_put((server, cohort, key))
+        server, cohort = jax.device_put((server, cohort))
         rows = self._rows(self.federation.shared(), self.begun(run), cohort.ids)
         results: dict[int, WorkResult | Failure] = {}
         for slot, client, counted in zip(item.slots, item.clients, item.counted, strict=True):
@@ -93,11 +102,13 @@ class SiteWork:
                 own = compiled_row(rows, slot)
                 if self.remembers:
                     own = own._replace(memory=self.memory(run, client, counted))
+                key = self.secret.key(run, item.address, content + self._remembered(run, client, counted))
                 done = self._program(item.exchange)(server, own, cohort, np.int32(slot), key)
                 results[client] = self._keep(run, client, counted, item.version, jax.block_until_ready(done))
             except Exception as error:
                 LOG.exception("client %d, exchange %r: the work could not be done", client, item.exchange)
-                results[client] = Failure("raised", f"client {client}: {sentence(error)}")
+                who = f"client {client}: "  # which the sentences about memories say, too
+                results[client] = Failure("raised", who + sentence(error).removeprefix(who))
                 host.close_all()  # the environment may be in any state
         return results
 
@@ -121,6 +132,10 @@ class SiteWork:
         """What a client remembers in the version that the server has counted."""
         first = compiled_row(self.begun(run).memory, client)
         return jax.device_put(self.store(run).load(client, counted, first)) if counted else first
+
+    def _remembered(self, run: str, client: int, counted: int) -> bytes:
+        """A digest of what the client remembers, on which its answer depends as on the question."""
+        return self.store(run).digest(client, counted) if self.remembers and counted else b""
 
     def try_environments(self) -> None:
         """Open the environment of every client once: a space that differs is found before any message comes."""
@@ -172,7 +187,7 @@ def refuse(site: Site, agreement: Agreement, method: Method, algorithm: Algorith
         raise FileError(
             f"{path} refuses the algorithm {name}; take part in another federation, or remove it from [refuse]"
         )
-    for exchange in algorithm.exchanges:
+    for exchange in (*algorithm.opening, *algorithm.exchanges):
         steps = exchange.local.local_steps
         if rules.largest_local_steps is not None and steps > rules.largest_local_steps:
             raise FileError(

@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 FORMAT = "fedrl.wire"  # of an array's bytes, as Flower records it
 PATIENCE = 60.0  # seconds that whoever asks may stand still
 RUN = r"[0-9a-f]{16}"  # the name of a run, which is that of a folder here
-REMEMBERED = 64 << 20  # bytes of the last answer, which is given again if it is asked for again
+REMEMBERED = 64 << 20  # bytes of the last answer, which is given again if the same is asked again in the same run
 
 
 class Worker:
@@ -45,7 +45,7 @@ class Worker:
         self.work = SiteWork(site, agreement)
         self.over = False  # the server has said so
         self.refusal: str | None = None  # the last sentence why the server cannot have this site
-        self.last: tuple[str, Frame] | None = None  # the last request, by its digest, and its answer
+        self.last: tuple[str, Frame] | None = None  # the last request, by its run and digests, and its answer
         self.evaluated: tuple[str, Item, leaves.Leaves] | None = None  # the last evaluation; its policy is kept
 
     def answer(self, request: Frame) -> Frame:
@@ -72,7 +72,7 @@ class Worker:
         evaluated, self.evaluated = self.evaluated, None
         try:
             common_policy.save(self.work, *evaluated)
-        except (FedRLError, OSError, ValueError):  # the answer was good, and the next evaluation brings another policy
+        except Exception:  # the answer was good, and the next evaluation brings another policy
             LOG.exception("the common policy could not be written to %s", self.site.files.policy)
 
     def _introduce(self, words: dict[str, Any]) -> Frame:
@@ -95,12 +95,13 @@ class Worker:
         if words["digest"] != self.agreement.digest:
             raise FileError(f"site {self.site.name}: this work belongs to another federation.toml; restart join")
         sent, content = _items(words, request)
-        name = "".join(content)
+        self.work.check([item for item, _ in sent])
+        run, name = str(words["run"]), "/".join((str(words["run"]), *content))
         if self.last is None or self.last[0] != name:
             self.say("; ".join(_in_words(item) for item, _ in sent))
-            self.last = (name, self._done(str(words["run"]), sent, content))
+            self.last = (name, self._done(run, sent, content))
         answer = self.last[1]
-        if sum(map(len, answer.blobs)) > REMEMBERED:
+        if sum(map(len, answer.blobs)) > REMEMBERED or _has_failures(answer):  # what failed may go well the next time
             self.last = None
         return Frame(answer.header | {"words": answer.header["words"] | _words(words).header["words"]}, answer.blobs)
 
@@ -138,6 +139,10 @@ def _items(words: dict[str, Any], request: Frame) -> tuple[list[tuple[Item, leav
         items.append((Item.of(plain), {array[0]: data for array, data in pairs}))
         digests.append(digest(plain, [array for array, _ in pairs], [data for _, data in pairs]).hex())
     return items, digests
+
+
+def _has_failures(answer: Frame) -> bool:
+    return bool(answer.header["words"]["failures"]["list"] != "[]")
 
 
 def _in_words(item: Item) -> str:
