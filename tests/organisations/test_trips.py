@@ -214,6 +214,45 @@ def test_below_the_quorum(workers, tmp_path, clock):
     assert play(made, grid) == expected
 
 
+def test_a_refused_site_that_the_quorum_needs(workers, tmp_path, clock):
+    """It may join again as it should be, or its node may find its way: waited for, and nothing is lost."""
+    rules = {"rules": RULES | {"quorum": 3}}
+    made, grid = federation(tmp_path / "whole", workers, **rules)
+    expected = play(made, grid)
+    for name, code in {"other clients": None, "cannot start": 2}.items():
+        made, grid = federation(tmp_path / name, workers, **rules)
+        begun = clock.now
+        grid.introduction["b"] = lambda message, answer, code=code: (
+            _claiming(answer, clients=7)
+            if code is None
+            else Message(Error(code, "no fedrl.organisations.node"), reply_to=message)
+        )
+        returns = [grid.introduction.clear] + ([] if code else [lambda grid=grid: grid.connect_anew("b")])
+        clock.at += [(clock.now + 100, action) for action in returns]
+        assert play(made, grid) == expected
+        assert clock.now - begun > 100
+        assert left_out(made) == {}
+
+    made, grid = federation(tmp_path / "never", workers, **rules)
+    grid.introduction["b"] = lambda message, answer: _claiming(answer, clients=7)
+    with pytest.raises(EnvironmentFailed, match="it says that it has 7 clients, 1 were agreed.*the quorum is 3"):
+        play(made, grid)
+
+
+def test_nobody_waits_for_a_refused_site_above_the_quorum(workers, tmp_path, clock):
+    made, grid = federation(tmp_path, workers)
+    grid.introduction["b"] = lambda message, answer: _claiming(answer, clients=7)
+    begun = clock.now
+    play(made, grid)
+    assert clock.now - begun < 10
+    assert {client for absent in left_out(made).values() for client, _ in absent} == {2}
+
+
+def _claiming(answer, **words):
+    answer.content["answer"] = ConfigRecord(dict(answer.content["answer"]) | words)
+    return answer
+
+
 def test_introductions_that_lie(workers, tmp_path):
     """Whatever a site says of itself, the server goes on, with a sentence."""
     lies = [
@@ -239,8 +278,8 @@ def test_introductions_that_lie(workers, tmp_path):
         one.introduce()
         assert one.pull() == []
         grid.workers["b"]._introduce = honest
-        assert sentence in one.refusals["b"][1], one.refusals["b"]
-        assert one.refusals["b"][1].isprintable()
+        assert sentence in one.refusals["b"].why, one.refusals["b"]
+        assert one.refusals["b"].why.isprintable()
         assert "b" not in one.known
 
 

@@ -117,12 +117,12 @@ class UnreliableGrid(LocalGrid):
     """A grid whose sites can be offline, connect anew, and answer late, never, twice, or with something else.
 
     `twist[site]` makes what arrives of each question about work and its true answer: another answer, an exception that
-    fetching it raises, or None.
+    fetching it raises, or None. `introduction[site]` does so for the questions who it is.
     """
 
     def __init__(self, folders: Folders, workers: dict[str, Worker]):
         super().__init__(folders, workers)
-        self.twist, self.offline, self.pulled = {}, set(), []
+        self.twist, self.introduction, self.offline, self.pulled = {}, {}, set(), []
 
     def get_nodes(self):
         return [node for node in self.nodes.values() if node.name not in self.offline]
@@ -140,9 +140,10 @@ class UnreliableGrid(LocalGrid):
 
     def answered(self, site: str, message: Message) -> Message | None:
         answer = super().answered(site, message)
-        if site not in self.twist or message.metadata.message_type == "query":
+        twists = self.introduction if message.metadata.message_type == "query" else self.twist
+        if site not in twists:
             return answer
-        answer = self.twist[site](message, answer)
+        answer = twists[site](message, answer)
         if isinstance(answer, Exception):
             self.answers[message.metadata.message_id] = answer
             return None

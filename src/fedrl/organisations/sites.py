@@ -27,6 +27,7 @@ from fedrl.organisations.status_file import StatusFile
 LOOK_AROUND = 1.0  # seconds between looks who is there
 GOODBYE, PAUSE = 15.0, 0.2  # seconds for all to hear that the run is over, and between looks whether they did
 PAST = 5.0  # seconds after the end of a message's life, in which Flower would have said so
+ASK_AGAIN = 60.0  # seconds until a site whose node could not say who it is is asked again
 MOST_STALE = 20  # deadlines for which a late answer may still come, where it is taken
 FORMAT = "fedrl.wire"  # of an array's bytes, as Flower records it
 
@@ -52,6 +53,14 @@ class Pending(NamedTuple):
     until: float  # the message lives, as `time.monotonic` counts
 
 
+class Refusal(NamedTuple):
+    """A site that is not asked to work: until it connects anew, or until a time."""
+
+    seen: Seen
+    why: str
+    until: float
+
+
 class Sites:
     """The sites of a federation, as the server sees them between trips."""
 
@@ -60,7 +69,7 @@ class Sites:
         self.about: dict[str, str] = {}  # versions and settings here; sites must have the same
         self.here: dict[str, Seen] = {}
         self.known: dict[str, Seen] = {}  # introduced, with this connection
-        self.refusals: dict[str, tuple[Seen, str]] = {}
+        self.refusals: dict[str, Refusal] = {}
         self.pending: dict[str, Pending] = {}
         self.fetching = Fetching(grid)
         self.looked = -math.inf
@@ -77,7 +86,9 @@ class Sites:
             elif site in self.known:
                 self.status.online(site)
         self.known = {site: seen for site, seen in self.known.items() if self.here.get(site) == seen}
-        self.refusals = {site: it for site, it in self.refusals.items() if self.here.get(site) == it[0]}
+        self.refusals = {
+            site: it for site, it in self.refusals.items() if self.here.get(site) == it.seen and self.looked < it.until
+        }
         self.pending = {name: it for name, it in self.pending.items() if self._may_answer(name, it)}
         self.status.save()
 
@@ -155,7 +166,7 @@ class Sites:
             elif isinstance(content, RecordDict):
                 self._introduced(question, seen, content)
             elif content is not None:
-                self._refuse(question.site, seen, str(content.error))
+                self._refuse(question.site, seen, str(content.error), time.monotonic() + ASK_AGAIN)
             else:  # not at once: whoever loses every question would be asked as fast as it can
                 self.here.pop(question.site, None)
         return came
@@ -188,9 +199,9 @@ class Sites:
             self.known[site] = seen
             self.status.online(site)
 
-    def _refuse(self, site: str, seen: Seen, why: str) -> None:
-        """Until it connects anew."""
-        self.refusals[site] = (seen, why)
+    def _refuse(self, site: str, seen: Seen, why: str, until: float = math.inf) -> None:
+        """Until it connects anew, or only `until` then if its node failed: the next time it may not."""
+        self.refusals[site] = Refusal(seen, why, until)
         self.status.refused(site, why)
 
     def _mismatch(self, site: str, words: dict[str, Any]) -> str | None:

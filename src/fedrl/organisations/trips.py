@@ -1,8 +1,9 @@
 """One trip to the sites and back: who is waited for, and who is left out.
 
 Sites that are in touch are waited for until the deadline; in the first trip, that is all of them. A site that was left out
-must first say again who it is; once it has, it is asked to work and waited for, in the same trip if that goes on. Below the
-quorum the trip goes on past its deadline, up to `patience`.
+must first say again who it is; once it has, it is asked to work and waited for, in the same trip if that goes on. Nobody
+waits for a site that was refused, unless the quorum needs it: it may come back as it should be. Below the quorum the trip
+goes on past its deadline, up to `patience`.
 """
 
 import time
@@ -50,7 +51,7 @@ class Trip:
             self.waited |= self.sites.known.keys() & self.work.parts.keys()
             missing = set(self.work.parts) - self.done
             elapsed = time.monotonic() - begun
-            waiting = (self.waited & missing) and elapsed < rules.deadline
+            waiting = (self.waited & missing) - self.sites.refusals.keys() and elapsed < rules.deadline
             short = missing and not self._quorum() and elapsed < max(rules.patience, rules.deadline)
             if not waiting and not short:
                 break
@@ -62,12 +63,7 @@ class Trip:
     def _ask(self) -> None:
         busy = self.sites.busy()
         for site, parts in self.work.parts.items():
-            refusal = self.sites.refusals.get(site)
-            if site in self.done or site in busy:
-                continue
-            if refusal:
-                self._fail(site, FaultCode.REFUSED, refusal[1])
-            elif site in self.sites.known:
+            if site in self.sites.known and site not in self.done and site not in busy:
                 self.tokens[site] = self.sites.ask(site, parts)
 
     def _take(self, question: Question, content: Any) -> None:
@@ -118,7 +114,9 @@ class Trip:
         self._fill(site, answers.everyone_failed(question, code, reason))
 
     def _leave_out(self, site: str, elapsed: float) -> None:
-        if site not in self.sites.here:
+        if refusal := self.sites.refusals.get(site):
+            self._fail(site, FaultCode.REFUSED, refusal.why)
+        elif site not in self.sites.here:
             self._fail(site, FaultCode.ABSENT, "its node is not connected")
         elif site in self.waited:
             self._fail(site, FaultCode.LATE, f"no answer within {elapsed:.0f} s")
