@@ -45,7 +45,7 @@ def items(files: SiteFiles) -> Iterator[Item]:
     else:
         patience = min(check_environment.PATIENCE * site.clients, check_environment.LONGEST)
         yield from check_environment.items(files.home, patience)
-    yield check_items.disk(files.home)
+    yield check_items.disk(*files.written)
     yield check_items.running(files.home)
 
 
