@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 FORMAT = "fedrl.wire"  # of an array's bytes, as Flower records it
 PATIENCE = 60.0  # seconds that whoever asks may stand still
 RUN = r"[0-9a-f]{16}"  # the name of a run, which is that of a folder here
-REMEMBERED = 64 << 20  # bytes of the last answer, which is given again if it is asked for again
+REMEMBERED = 64 << 20  # bytes of the last answer, which is given again if it is asked for again; failures are not
 
 
 class Worker:
@@ -100,7 +100,10 @@ class Worker:
             self.say("; ".join(_in_words(item) for item, _ in sent))
             self.last = (name, self._done(str(words["run"]), sent, content))
         answer = self.last[1]
-        if sum(map(len, answer.blobs)) > REMEMBERED:
+        failed = answer.header["words"]["failures"]["list"] != "[]"
+        if (
+            failed or sum(map(len, answer.blobs)) > REMEMBERED
+        ):  # what failed may have been mended when it is asked again
             self.last = None
         return Frame(answer.header | {"words": answer.header["words"] | _words(words).header["words"]}, answer.blobs)
 
