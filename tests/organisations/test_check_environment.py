@@ -10,7 +10,7 @@ import pytest
 from fedrl.organisations import agreement as agreements
 from fedrl.organisations import check_environment, first_steps, init, step_times
 from fedrl.organisations import site as sites
-from fedrl.organisations.check_environment import IMPORT, METHOD, NAMES, REFUSALS, RESET, SPACES, STEPS
+from fedrl.organisations.check_environment import CLIENTS, IMPORT, METHOD, NAMES, REFUSALS, RESET, SPACES, STEPS
 from fedrl.organisations.check_items import FAIL, OK, SKIPPED, WARN, Item
 
 NUMBERS = itertools.count()
@@ -80,7 +80,7 @@ def odd(reset: str = "pass", step: str = "pass") -> str:
 
 def test_an_environment_that_is_fine(ward):
     found = look(ward(odd()))
-    assert results(found) == [OK] * 6
+    assert results(found) == [OK] * 7
     assert found[METHOD].found == "fedavg can be built"
     assert found[SPACES].found == "those of federation.toml"
     assert "steps with finite observations and rewards" in found[STEPS].found
@@ -93,20 +93,20 @@ def test_an_environment_that_is_fine(ward):
         ("x = 1", "make", "has no make; correct site.toml"),
         ("make = 3", "make", "make is 3, expected a function; correct it"),
         ("import math\nmath.log(0)", "make", "importing it raised ValueError: math domain error ("),
-        ("def make(:", "make", "importing it raised SyntaxError: "),
+        ("def make(:", "make", ".py, line 1); correct it there"),
         ("import sys\nsys.exit(3)", "make", "importing it raised SystemExit: 3"),
     ],
 )
 def test_a_module_that_cannot_be_imported(ward, source, function, words):
     found = look(ward(source, function))
-    assert results(found) == [OK, OK, FAIL, SKIPPED, SKIPPED, SKIPPED]
+    assert results(found) == [OK, OK, FAIL, SKIPPED, SKIPPED, SKIPPED, SKIPPED]
     assert words in found[IMPORT].found
 
 
 def test_a_module_that_is_missing(ward):
     home = ward(site='"CartPole-v1" -> "nowhere_ward.simulator:make"')
     found = look(home)
-    assert results(found) == [OK, OK, FAIL, SKIPPED, SKIPPED, SKIPPED]
+    assert results(found) == [OK, OK, FAIL, SKIPPED, SKIPPED, SKIPPED, SKIPPED]
     assert f"there is no module 'nowhere_ward' (looked in {home} and where Python is installed)" in found[IMPORT].found
     assert "install it there, or add its folder to `path` in site.toml" in found[IMPORT].found
 
@@ -117,14 +117,14 @@ def test_a_module_that_is_missing(ward):
         ("def make(i):\n    raise OSError('no licence')", "client 0: make_env raised OSError: no licence"),
         (
             "def make(i):\n    return None",
-            "client 0: make_env raised AttributeError: 'NoneType' object has no attribute",
+            "client 0: make_env returned NoneType, expected a gymnasium.Env; fix make_env",
         ),
         ("import sys\ndef make():\n    sys.exit(1)", "client 0: make_env raised SystemExit: 1"),
     ],
 )
 def test_a_function_that_makes_no_environment(ward, source, words):
     found = look(ward(source))
-    assert results(found) == [OK, OK, OK, FAIL, SKIPPED, SKIPPED]
+    assert results(found) == [OK, OK, OK, FAIL, SKIPPED, SKIPPED, SKIPPED]
     assert found[SPACES].found.startswith(words)
 
 
@@ -146,7 +146,7 @@ def test_bounds_that_differ(ward):
 def test_bounds_that_are_evened_out_may_differ(ward):
     home = ward(federation="low = [-4.800000190734863, -> low = [-4.5,")
     replace(home / "federation.toml", "rescale = false", "rescale = true")
-    assert results(look(home)) == [OK] * 6
+    assert results(look(home)) == [OK] * 7
 
 
 def test_spaces_that_are_not_agreed_on_are_printed(ward):
@@ -160,7 +160,7 @@ def test_spaces_that_are_not_agreed_on_are_printed(ward):
     words, _, text = found[SPACES].do.partition("\n")
     assert words == "if everybody agrees on these, the operator adds them and hands the file out:"
     file.write_text(file.read_text() + text)
-    assert results(look(home)) == [OK] * 6
+    assert results(look(home)) == [OK] * 7
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_spaces_that_are_not_agreed_on_are_printed(ward):
 )
 def test_a_first_reset_that_is_wrong(ward, reset, words):
     found = look(ward(odd(reset=reset)))
-    assert results(found) == [OK, OK, OK, OK, FAIL, SKIPPED]
+    assert results(found) == [OK, OK, OK, OK, FAIL, SKIPPED, SKIPPED]
     assert found[RESET].found.startswith(words)
     assert found[RESET].do == "correct the environment; stepping it alone in Python shows a traceback"
 
@@ -193,13 +193,13 @@ def test_a_first_reset_that_is_wrong(ward, reset, words):
 )
 def test_first_steps_that_are_wrong(ward, step, words):
     found = look(ward(odd(step=step)))
-    assert results(found) == [OK, OK, OK, OK, OK, FAIL]
+    assert results(found) == [OK, OK, OK, OK, OK, FAIL, SKIPPED]
     assert found[STEPS].found.startswith(words)
 
 
 def test_an_environment_that_is_too_slow_for_the_deadline(ward):
     found = look(ward(odd(step="time.sleep(0.05)")))
-    assert results(found) == [OK, OK, OK, OK, OK, WARN]
+    assert results(found) == [OK, OK, OK, OK, OK, WARN, OK]
     assert found[STEPS].found.endswith(" of simulation here, but the deadline is 120 s")
 
 
@@ -213,16 +213,16 @@ def test_an_environment_that_is_too_slow_for_the_deadline(ward):
 )
 def test_a_method_that_cannot_be_built(ward, change, words):
     found = look(ward(odd(), federation=change))
-    assert results(found) == [FAIL, OK, OK, OK, OK, OK]
+    assert results(found) == [FAIL, OK, OK, OK, OK, OK, SKIPPED]
     assert words in found[METHOD].found
 
 
 def test_what_the_site_refuses(ward):
     found = look(ward(odd(), site="# smallest_noise -> smallest_noise"))
-    assert results(found) == [OK, FAIL, OK, OK, OK, OK]
+    assert results(found) == [OK, FAIL, OK, OK, OK, OK, SKIPPED]
     assert "smallest_noise" in found[REFUSALS].found
     replace(sites.read(ward()).files.settings, "smallest_noise = 0.3", 'algorithms = ["scaffold"]')
-    assert results(look(ward())) == [OK] * 6
+    assert results(look(ward())) == [OK] * 7
 
 
 PARALLEL = """
@@ -253,19 +253,61 @@ def test_kinds_are_not_mixed_up(ward):
     pytest.importorskip("pettingzoo")
     home = ward(PARALLEL)
     found = look(home)
-    assert results(found)[2:] == [OK, FAIL, SKIPPED, SKIPPED]
+    assert results(found)[2:] == [OK, FAIL, SKIPPED, SKIPPED, SKIPPED]
     assert found[SPACES].found.endswith(
         'makes a Pair with possible_agents, and site.toml says kind = "gymnasium"; write kind = "pettingzoo"'
     )
     replace(home / "site.toml", 'kind = "gymnasium"', 'kind = "pettingzoo"')
-    assert results(look(home)) == [OK] * 6
+    assert results(look(home)) == [OK] * 7
+
+
+def test_clients_after_the_first_are_opened_too(ward):
+    """As `join` does: what it would stop for is a line here."""
+    home = ward("import gymnasium\ndef make(i):\n    return gymnasium.make(['CartPole-v1', 'CliffWalking-v1'][i])")
+    replace(home / "site.toml", "clients = 1", "clients = 2")
+    replace(home / "federation.toml", "a = 1", "a = 2")
+    found = look(home)
+    assert results(found) == [OK, OK, OK, OK, OK, OK, FAIL]
+    assert found[CLIENTS].found.startswith("client 1: observations: type is discrete here and box in federation.toml")
+
+
+def test_episodes_that_agents_cannot_share(ward):
+    pytest.importorskip("pettingzoo")
+    home = ward(PARALLEL, site='kind = "gymnasium" -> kind = "pettingzoo"', federation="episodes = 10 -> episodes = 9")
+    found = look(home)
+    assert results(found) == [OK, OK, OK, OK, OK, OK, FAIL]
+    assert found[CLIENTS].found.endswith(
+        "has 2 agents, each of whose episodes counts; federation.toml has episodes = 9, so agree on a multiple of 2"
+    )
+
+
+def test_agents_whose_spaces_are_not_agreed_on(ward):
+    """They are printed; there is nothing to try until they are agreed on."""
+    pytest.importorskip("pettingzoo")
+    home = ward(PARALLEL, site='kind = "gymnasium" -> kind = "pettingzoo"')
+    file = home / "federation.toml"
+    before, _, rest = file.read_text().partition("[spaces.observations]")
+    file.write_text(before + rest[rest.index("[rules]") :])
+    assert results(look(home)) == [SKIPPED, OK, OK, FAIL, SKIPPED, SKIPPED, SKIPPED]
+
+
+def test_a_site_that_names_no_environment(ward):
+    found = look(ward(site='"CartPole-v1" -> ""'))
+    assert results(found) == [OK, OK, SKIPPED, SKIPPED, SKIPPED, SKIPPED, FAIL]
+    assert 'names no environment; add environment = "module:function", or an id' in found[CLIENTS].found
+
+
+@pytest.mark.parametrize("name", [":make", "ward:"])
+def test_half_a_name(ward, name):
+    found = look(ward(site=f'"CartPole-v1" -> "{name}"'))
+    assert found[IMPORT].found == f'environment = {name!r}: expected "module:function"; correct site.toml'
 
 
 def test_an_environment_that_hangs(ward):
     """In a process of its own, which is ended with all that it has started."""
     home = ward(odd(reset="import subprocess; subprocess.Popen(['sleep', '4321']); time.sleep(3600)"))
     found = {item.item: item for item in check_environment.items(home, patience=15.0)}
-    assert results(found) == [OK, OK, OK, OK, FAIL, SKIPPED]
+    assert results(found) == [OK, OK, OK, OK, FAIL, SKIPPED, SKIPPED]
     assert found[RESET].found == "not finished after 15 s"
     assert found[RESET].do == "find out what the environment waits for: a licence, a display, another program"
     assert found[STEPS].found == "not checked: the process that tried it is gone"
@@ -277,7 +319,7 @@ def test_an_environment_that_ends_the_process(ward):
     """What it prints on stdout disturbs nothing; the last line on stderr is passed on."""
     step = "print('[[[', '{', flush=True); print('out of beds', file=sys.stderr, flush=True); os._exit(7)"
     found = {item.item: item for item in check_environment.items(ward(odd(step=step)))}
-    assert results(found) == [OK, OK, OK, OK, OK, FAIL]
+    assert results(found) == [OK, OK, OK, OK, OK, FAIL, SKIPPED]
     assert (
         found[STEPS].found
         == "the process that tried it ended with exit code 7; the last line on stderr is: out of beds"

@@ -291,6 +291,13 @@ def test_a_folder_that_cannot_be_written():
     assert item.found.startswith("/proc cannot be written to (")
 
 
+@pytest.mark.parametrize("name", ["state", "logs", "run"])
+def test_a_folder_inside_that_cannot_be_written(home, name):
+    (home / name).symlink_to("/proc")
+    item = look(home)["disk"]
+    assert (item.result, item.found) == (FAIL, f"{home / name} cannot be written to (No such file or directory)")
+
+
 def test_a_disk_that_is_full(home, monkeypatch):
     for least, result in ((2**60, FAIL), (0, WARN)):
         monkeypatch.setattr(check_items, "LEAST_SPACE", least)

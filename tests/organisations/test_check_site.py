@@ -86,7 +86,7 @@ def test_a_missing_module_and_a_space_that_differs(home, capsys):
             "FAIL  spaces: observations: type is discrete here and box in federation.toml; actions: n is 4 here and 2 in "
             "federation.toml"
         )
-        assert lines[-1].endswith(" of 24 checks failed")
+        assert lines[-1].endswith(" of 25 checks failed")
         replace(home / "site.toml", "ward:make", "nowhere_ward:make")
         assert call("federation", "check", home) == 1
         lines = capsys.readouterr().out.splitlines()

@@ -98,6 +98,16 @@ def test_it_says_which_sites_have_not_come_yet(server, follower):
     assert repeated(server) == "the sites compile (once) and make the first evaluation …"
 
 
+def test_it_says_that_the_quorum_is_waited_for(server, follower):
+    """The deadline is over then."""
+    server.status.waiting("fewer clients than the quorum have answered; waiting for a, b")
+    assert server.say(follower) == ["fewer clients than the quorum have answered; waiting for a, b"]
+    assert repeated(server) == "waiting for the quorum, up to 3600 s …"
+    server.status.waiting("")
+    server.say(follower)
+    assert repeated(server) == "waiting for a, b, up to the deadline of 45 s …"
+
+
 def test_a_refused_site_is_not_waited_for_and_one_that_went_is(server, follower):
     server.status.online("a")
     server.status.online("b")

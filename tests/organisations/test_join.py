@@ -16,6 +16,7 @@ from support.superlink import free_port, until
 from fedrl.organisations import certificates, init, join, versions
 from fedrl.organisations import site as sites
 from fedrl.organisations.certificates import AuthorityFiles
+from fedrl.organisations.folders import FolderError
 from fedrl.organisations.join import NODE, TASKS, WORKER, JoinError, Member
 from fedrl.organisations.layout import SiteFiles
 from fedrl.organisations.processes import Children
@@ -79,6 +80,13 @@ def test_an_authority_that_cannot_be_used(files, change, words):
     """Flower's node would end with its own words, again and again."""
     change(files)
     with pytest.raises(JoinError, match=words):
+        join.prepare(files)
+
+
+@pytest.mark.parametrize("name", ["state", "logs", "memory"])
+def test_a_folder_that_cannot_be_written(files, name):
+    (files.home / name).write_text("a file")
+    with pytest.raises(FolderError, match=rf"{name} cannot be written to \(Not a directory\); make it a folder that "):
         join.prepare(files)
 
 

@@ -72,6 +72,12 @@ def test_files(made):
         with pytest.raises(FileError, match="does not hold 32 bytes as hexadecimal digits; restore it"):
             secret.read(site)
     path.unlink()
+    path.mkdir(mode=0o700)
+    with pytest.raises(
+        FileError, match=r"cannot be read \(Is a directory\); it must be a file that this user may read"
+    ):
+        secret.read(site)
+    path.rmdir()
     with pytest.raises(FileError, match="is not there; restore it from your backup, or ask"):
         secret.read(site)
 

@@ -60,6 +60,13 @@ def test_a_taken_port(home, capsys):
     assert f"`fedrl federation check {home}` says what to do" in text
 
 
+@needs_nginx
+@pytest.mark.parametrize("name", ["state", "run"])
+def test_a_folder_that_cannot_be_written(home, capsys, name):
+    (home / name).write_text("a file")
+    assert f"{home / name} cannot be written to (Not a directory); make it a folder that" in refused(capsys, home)
+
+
 def test_a_folder_in_use(home, capsys):
     held = lock.hold(home)
     lock.sign(home)

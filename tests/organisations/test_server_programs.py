@@ -1,4 +1,4 @@
-"""What the server does when its SuperLink dies before it has been given the run."""
+"""What the server does when its SuperLink dies before it has been given the run, and with keys that Flower would refuse."""
 
 from types import SimpleNamespace
 
@@ -9,11 +9,11 @@ pytest.importorskip("flwr", reason="Flower is not installed: pip install 'fedrl[
 
 from rich.console import Console
 
-from fedrl.organisations import server_programs
+from fedrl.organisations import agreement, init, server_programs
 from fedrl.organisations.addresses import Address
 from fedrl.organisations.follow import End
 from fedrl.organisations.layout import ServerFiles
-from fedrl.organisations.server_programs import Server
+from fedrl.organisations.server_programs import ServeError, Server, site_keys
 from fedrl.organisations.server_settings import ServerSettings
 
 
@@ -54,3 +54,29 @@ def test_one_that_runs_and_refuses_is_an_error(tmp_path, monkeypatch):
     follower = SimpleNamespace(rounds=0, begin=None)
     with pytest.raises(httpx.ConnectError):
         server(tmp_path, monkeypatch, Link(1), running=True).play(None, follower)
+
+
+def test_one_that_dies_while_it_starts_is_started_again(tmp_path, monkeypatch):
+    refusals = [httpx.ReadError("reset")]
+    link, follower = Link(0), SimpleNamespace(rounds=0, begin=lambda run: None)
+
+    def running_link(agreement):
+        if refusals:
+            raise refusals.pop()
+        return link
+
+    one = server(tmp_path, monkeypatch, link, running=False)
+    monkeypatch.setattr(one, "_running_link", running_link)
+    assert one.play(None, follower) == End(True)
+
+
+def test_two_sites_with_the_same_key(tmp_path):
+    init.create(tmp_path / "wards", ["a", "b"], "localhost:8443")
+    files = ServerFiles(tmp_path / "wards/server")
+    agreed = agreement.read(files.agreement)
+    assert list(site_keys(files, agreed)) == ["a", "b"]
+    (files.site_keys / "b.pub").write_bytes((files.site_keys / "a.pub").read_bytes())
+    with pytest.raises(
+        ServeError, match=r"b\.pub is the key of a, too, .*; copy b's own site\.pub there, or make a new"
+    ):
+        site_keys(files, agreed)

@@ -1,6 +1,7 @@
 """Sites that lie, are silent, vanish and return: left out of the round, named, and asked again; the others go on."""
 
 import json
+import sys
 
 import pytest
 
@@ -189,6 +190,43 @@ def test_lost_work(workers, tmp_path):
     play(made, grid)
     why = "its worker died (site b: its work was lost 3 times in a row; its own log may say why)"
     assert left_out(made) == {1: {(2, "measure"): why}, 2: {(2, "train"): why}}
+
+
+FAILS = """
+import pathlib
+import gymnasium as gym
+
+class Ward(gym.Wrapper):
+    def step(self, action):
+        if (pathlib.Path(__file__).parent / "closed").exists():
+            raise RuntimeError("the ward is closed")
+        return self.env.step(action)
+
+def make():
+    return Ward(gym.make("CliffWalking-v1"))
+"""
+
+
+def test_a_client_that_failed_is_tried_again_when_it_is_asked_again(workers, tmp_path, clock, monkeypatch):
+    """Its site may have mended the environment meanwhile; the failure is not what it remembers as its answer."""
+    rules = {"rules": RULES | {"quorum": 3}}
+    expected = play(*federation(tmp_path / "whole", workers, **rules))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    made = Folders(tmp_path / "fails", AGREED | rules, {"a": CLIFF_WALKING, "b": "ward_of_trips:make"}, 5)
+    (made.homes["b"] / "ward_of_trips.py").write_text(FAILS)
+    (made.homes["b"] / "closed").touch()
+    grid, status, reasons = UnreliableGrid(made, {n: made.worker(n) for n in "ab"}), StatusFile(made.server.status), []
+    grid.twist["a"] = lambda message, answer: None if message.metadata.message_type == "train" else answer
+    clock.at.append(
+        (clock.now + 150, lambda: (reasons.append(status.status.reason), grid.twist.clear(), grid.connect_anew("a")))
+    )
+    with pytest.raises(
+        EnvironmentFailed, match=r"client 2: it raised an error \(site b: client 2: its environment failed"
+    ):
+        server_app.play(made.server, made.agreement, grid, 7, status)
+    assert reasons == ["fewer clients than the quorum have answered; waiting for a; no good answer from b"]
+    (made.homes["b"] / "closed").unlink()
+    assert play(made, grid) == expected
 
 
 def test_below_the_quorum(workers, tmp_path, clock):

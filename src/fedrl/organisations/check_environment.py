@@ -13,10 +13,10 @@ from pathlib import Path
 from fedrl.organisations.check_items import Item, fail, skipped
 
 PROGRAM = "fedrl.organisations.first_steps"
-NAMES = METHOD, REFUSALS, IMPORT, SPACES, RESET, STEPS = (
-    "method", "refusals", "import", "spaces", "first reset", "first steps",
+NAMES = METHOD, REFUSALS, IMPORT, SPACES, RESET, STEPS, CLIENTS = (
+    "method", "refusals", "import", "spaces", "first reset", "first steps", "clients",
 )  # fmt: skip
-PATIENCE = 60.0  # seconds for all of it
+PATIENCE, LONGEST = 60.0, 600.0  # seconds for all of it, for each client of the site; and at most
 
 
 def items(home: Path, patience: float = PATIENCE) -> Iterator[Item]:

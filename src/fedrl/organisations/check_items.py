@@ -5,12 +5,12 @@ import shlex
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from fedrl.organisations.agreement import Agreement
+from fedrl.organisations.folders import unwritable
 from fedrl.organisations.status import is_held
 from fedrl.organisations.versions import MISSING, PACKAGES, differing, install, installed
 from fedrl.records import lock
@@ -104,17 +104,11 @@ def programs(names: Sequence[str]) -> Item:
     return ok("programs of Flower", ", ".join(names))
 
 
-def disk(folder: Path) -> Item:
-    """Whether the folder can be written, and the space that is left."""
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(b"x")
-    except OSError as error:
-        return fail(
-            "disk",
-            f"{folder} cannot be written to ({error.strerror})",
-            "make it writable for this user, or free some space",
-        )
+def disk(folder: Path, *inside: Path) -> Item:
+    """Whether the folder and those in it can be written, and the space that is left."""
+    if wrong := unwritable((folder, *inside)):
+        found = f"{wrong.folder} cannot be written to ({wrong.why})"
+        return fail("disk", found, "make it writable for this user, or free some space")
     free = shutil.disk_usage(folder).free
     found = f"{free / 2**30:.1f} GB free" if free >= 2**30 else f"{free / 2**20:.0f} MB free"
     if free < LEAST_SPACE:

@@ -43,7 +43,7 @@ def items(files: ServerFiles) -> Iterator[Item]:
     yield _nginx(settings)
     yield from check_items.package_versions(agreement)
     yield check_items.programs(PROGRAMS)
-    yield check_items.disk(files.home)
+    yield check_items.disk(*files.written)
     yield check_items.running(files.home)
 
 

@@ -43,8 +43,9 @@ def items(files: SiteFiles) -> Iterator[Item]:
     if site is None or agreement is None or site.name not in agreement.sites:
         yield from (skipped(name, "correct the files above first") for name in check_environment.NAMES)
     else:
-        yield from check_environment.items(files.home)
-    yield check_items.disk(files.home)
+        patience = min(check_environment.PATIENCE * site.clients, check_environment.LONGEST)
+        yield from check_environment.items(files.home, patience)
+    yield check_items.disk(*files.written)
     yield check_items.running(files.home)
 
 

@@ -44,6 +44,8 @@ def maker(site: Site) -> MakeOwn:
 def imported(site: Site) -> Callable[..., Any]:
     """The function that `environment` names; modules are looked for in the folders of `path`, then as usual."""
     module, _, item = site.environment.partition(":")
+    if not module or not item:
+        raise FileError(f'environment = {site.environment!r}: expected "module:function"; correct site.toml')
     sys.path[:0] = [str(folder) for folder in site.path if str(folder) not in sys.path]
     try:
         found = getattr(importlib.import_module(module), item)
@@ -59,9 +61,10 @@ def imported(site: Site) -> Callable[..., Any]:
         ) from error
     except (Exception, SystemExit) as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
+        line = "" if isinstance(error, SyntaxError) else f" ({Path(where.filename).name}, line {where.lineno})"
         raise FileError(
-            f"environment = {site.environment!r}: importing it raised {type(error).__name__}: {error} "
-            f"({Path(where.filename).name}, line {where.lineno}); correct it there"
+            f"environment = {site.environment!r}: importing it raised {type(error).__name__}: {error}{line}; "
+            "correct it there"
         ) from error
     if not callable(found):
         raise FileError(f"environment = {site.environment!r}: {item} is {found!r:.60}, expected a function; correct it")

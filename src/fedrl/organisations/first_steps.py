@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import gymnasium as gym
+
 from fedrl.environments import spaces
 from fedrl.environments.errors import EnvironmentFailed
 from fedrl.environments.spaces import Description
@@ -21,13 +23,14 @@ from fedrl.organisations import agreement as agreements
 from fedrl.organisations import check_spaces, environments, parts, site_work
 from fedrl.organisations import site as sites
 from fedrl.organisations.agreement import Agreement
-from fedrl.organisations.check_environment import IMPORT, METHOD, REFUSALS, RESET, SPACES, STEPS
-from fedrl.organisations.check_items import Item, fail, ok, skipped, warn
+from fedrl.organisations.check_environment import CLIENTS, IMPORT, METHOD, REFUSALS, RESET, SPACES, STEPS
+from fedrl.organisations.check_items import FAIL, Item, fail, ok, skipped, warn
 from fedrl.organisations.layout import SiteFiles
 from fedrl.organisations.model_files import NO_FILES, NotAgreed
 from fedrl.organisations.site import Site
 from fedrl.organisations.status import in_words
 from fedrl.organisations.step_times import first_reset, most_steps, short, time_steps
+from fedrl.rollouts.host import close
 from fedrl.types import Algorithm
 
 MEND = "correct the environment; stepping it alone in Python shows a traceback"
@@ -50,6 +53,15 @@ def main(home: Path, out: Path) -> None:
 
 def look(site: Site, agreement: Agreement) -> Iterator[Item]:
     """One item for each of `check_environment.NAMES`, in this order."""
+    failed = False
+    for item in _first(site, agreement):
+        failed = failed or item.result == FAIL
+        yield item
+    yield skipped(CLIENTS, "correct the lines above first") if failed else _clients(site, agreement)
+
+
+def _first(site: Site, agreement: Agreement) -> Iterator[Item]:
+    """What can be said of the method, and of the environment of the first client."""
     method, algorithm = None, None
     if agreement.spaces is None and not agreement.tables["recipe"] and not agreement.tables["model"]:
         yield skipped(METHOD, "federation.toml has no [spaces]")
@@ -107,8 +119,9 @@ def _environment(site: Site, agreement: Agreement, algorithm: Algorithm | None) 
         yield from (skipped(name, "the environment cannot be imported") for name in names[1:])
         return
     try:
-        with naming_client(0, "make_env"):
-            opened = _open(make(0), site, agreement)
+        with naming_client(agreement.clients_of(site.name).start, "make_env"):
+            env = make(0)
+        opened = _open(env, site, agreement)
     except FedRLError as error:
         yield fail(SPACES, str(error), MEND)
         yield from (skipped(name, "there is no environment with spaces") for name in names[2:])
@@ -139,17 +152,23 @@ def _tasks(site: Site, agreement: Agreement) -> Iterator[Item]:
 
 
 def _open(env: Any, site: Site, agreement: Agreement) -> Opened:
-    agents = getattr(env, "possible_agents", None)
+    client, agents = agreement.clients_of(site.name).start, getattr(env, "possible_agents", None)
+    if agents is None and not isinstance(env, gym.Env):
+        wanted = "a parallel environment of PettingZoo" if site.kind == "pettingzoo" else "a gymnasium.Env"
+        raise EnvironmentFailed(
+            f"client {client}: make_env returned {type(env).__name__}, expected {wanted}; fix make_env"
+        )
     kind = "gymnasium" if agents is None else "pettingzoo"
     if kind != site.kind:
         raise EnvironmentFailed(
             f"{site.environment} makes a {type(env).__name__} {'without' if agents is None else 'with'} possible_agents, "
             f'and site.toml says kind = "{site.kind}"; write kind = "{kind}"'
         )
-    seen, done = env.observation_space, env.action_space
-    if agents is not None:
-        seen, done = seen(agents[0]), done(agents[0])
-    return Opened(env, describe_spaces(seen, done, 0, agreement.rescale))
+    with naming_client(client, "observation_space or action_space"):
+        seen, done = env.observation_space, env.action_space
+        if agents is not None:
+            seen, done = seen(agents[0]), done(agents[0])
+    return Opened(env, describe_spaces(seen, done, client, agreement.rescale))
 
 
 def _spaces(opened: Opened, agreement: Agreement) -> Item:
@@ -177,6 +196,9 @@ def _spaces(opened: Opened, agreement: Agreement) -> Item:
 
 
 def _acts(site: Site, agreement: Agreement, algorithm: Algorithm | None, opened: Opened) -> Iterator[Item]:
+    if site.kind == "pettingzoo" and agreement.spaces is None:
+        yield from (skipped(name, "federation.toml has no [spaces]") for name in (RESET, STEPS))
+        return
     try:
         trial = first_reset(site, agreement, opened.env)
     except FedRLError as error:
@@ -189,6 +211,7 @@ def _acts(site: Site, agreement: Agreement, algorithm: Algorithm | None, opened:
     except FedRLError as error:
         yield fail(STEPS, str(error), MEND)
         return
+    close(agreement.clients_of(site.name).start, trial.simulator)  # `_clients` opens it again
     text = f"{count} steps with finite observations and rewards, {short(each)} each"
     cost = 0.0 if algorithm is None else most_steps(algorithm, agreement) * each * len(agreement.clients_of(site.name))
     if cost >= 1.0:
@@ -198,6 +221,19 @@ def _acts(site: Site, agreement: Agreement, algorithm: Algorithm | None, opened:
         yield warn(STEPS, f"{text}, but the deadline is {agreement.rules.deadline:g} s", do)
     else:
         yield ok(STEPS, text)
+
+
+def _clients(site: Site, agreement: Agreement) -> Item:
+    """What `join` does before it connects: every client's environment is opened once."""
+    if agreement.tables["model"]:
+        return skipped(CLIENTS, "language agents need the model for it")
+    try:
+        site_work.SiteWork(site, agreement).try_environments()
+    except FedRLError as error:
+        return fail(CLIENTS, str(error), "")
+    except Exception as error:  # of a module that federation.toml names, or what its settings are checked with
+        return fail(CLIENTS, f"starting raised {type(error).__name__}: {error}", "tell the operator")
+    return ok(CLIENTS, f"{site.clients} of {site.clients} can take part")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,11 @@
 """Which of a federation's folders somebody has passed: the server's, a site's, or another one."""
 
+import os
 import shlex
+import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from fedrl.errors import FedRLError
 from fedrl.organisations.layout import ServerFiles, SiteFiles
@@ -11,6 +15,11 @@ SHOWN = 5  # of the folders inside
 
 class FolderError(FedRLError, ValueError):
     """It is the wrong folder; the message says which would be right."""
+
+
+class Unwritable(NamedTuple):
+    folder: Path
+    why: str
 
 
 def is_server(folder: Path) -> bool:
@@ -55,6 +64,25 @@ def either(folder: Path) -> ServerFiles | SiteFiles:
     if is_site(folder):
         return SiteFiles(folder)
     raise FolderError(f"{folder} has neither server.toml nor site.toml; {_hint(folder)}")
+
+
+def unwritable(folders: Iterable[Path]) -> Unwritable | None:
+    """The first that is there and cannot be written to, perhaps because it belongs to another user."""
+    for folder in filter(os.path.lexists, folders):
+        try:
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(b"x")
+        except OSError as error:
+            return Unwritable(folder, error.strerror or str(error))
+    return None
+
+
+def require_writable(files: ServerFiles | SiteFiles) -> None:
+    if found := unwritable(files.written):
+        raise FolderError(
+            f"{found.folder} cannot be written to ({found.why}); make it a folder that this user may write to, or free "
+            "some space"
+        )
 
 
 def _require_folder(folder: Path) -> None:

@@ -60,6 +60,8 @@ class Follower:
         """Why there is no round to show yet."""
         if not self.run:
             return "starting Flower's SuperLink …"
+        if self.reason:
+            return f"waiting for the quorum, up to {self.agreement.rules.patience:g} s …"
         if self.missing:
             return f"waiting for {', '.join(self.missing)}, up to the deadline of {self.agreement.rules.deadline:g} s …"
         return "the sites compile (once) and make the first evaluation …"

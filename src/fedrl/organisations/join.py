@@ -78,6 +78,7 @@ def prepare(files: SiteFiles) -> Site:
     authority = check_certificates.dates(files.ca, "ask the operator for the federation's present ca.crt")
     if authority.result == FAIL:
         raise JoinError("; ".join(filter(None, (f"{authority.item}: {authority.found}", authority.do))))
+    folders.require_writable(files)
     for made in (files.state, files.logs, files.state / "flower"):
         made.mkdir(mode=0o700, exist_ok=True)
     return site

@@ -78,6 +78,11 @@ class ServerFiles(_Files):
         """Written while it runs, for `fedrl federation status`."""
         return self.home / "status.json"
 
+    @property
+    def written(self) -> tuple[Path, ...]:
+        """The folders that a server writes to."""
+        return self.home, self.state, self.logs, self.run
+
 
 class SiteFiles(_Files):
     """The folder of a site."""
@@ -119,6 +124,11 @@ class SiteFiles(_Files):
     def adapter(self) -> Path:
         """The same of language agents, as a folder of peft's."""
         return self.home / "adapter"
+
+    @property
+    def written(self) -> tuple[Path, ...]:
+        """The folders that a site writes to."""
+        return self.home, self.state, self.logs, self.memory
 
 
 def server_home() -> ServerFiles:

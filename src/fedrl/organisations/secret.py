@@ -55,8 +55,12 @@ def read(site: Site) -> Secret:
     check_mode(path)
     try:
         secret = bytes.fromhex(path.read_text("ascii").strip())
-    except (UnicodeDecodeError, ValueError):
+    except ValueError:  # nor is it ASCII
         secret = b""
+    except OSError as error:
+        raise FileError(
+            f"{path} cannot be read ({error.strerror}); it must be a file that this user may read"
+        ) from None
     if len(secret) != LENGTH:
         raise FileError(f"{path} does not hold {LENGTH} bytes as hexadecimal digits; restore it from your backup")
     return Secret(secret)

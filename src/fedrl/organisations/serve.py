@@ -55,6 +55,7 @@ def prepare(files: ServerFiles, settings: ServerSettings) -> None:
         raise ServeError(
             f"nobody can listen on {listen} ({trouble.strerror}{who}); `fedrl federation check {files.home}` says what to do"
         )
+    folders.require_writable(files)
     for made in (files.state, files.logs, files.state / "flower"):
         made.mkdir(mode=0o700, exist_ok=True)
 

@@ -57,8 +57,8 @@ class Server:
             starts, before = (starts if follower.rounds == before else 0) + 1, follower.rounds
             if starts > MOST_STARTS:
                 raise ServeError(f"started {MOST_STARTS} times without a new round; {self.files.logs} says why")
-            link = self._running_link(agreement)
             try:
+                link = self._running_link(agreement)
                 link.stop_all()  # a run whose process was killed would go on for a minute, and keep sites waiting
                 follower.begin(link.submit())
             except (httpx.HTTPError, OSError, FlowerCommandError):
@@ -131,6 +131,14 @@ class Server:
 
 
 def site_keys(files: ServerFiles, agreement: Agreement) -> dict[str, bytes]:
-    """The public key of each site that has one."""
+    """The public key of each site that has one. Flower takes each key once."""
     paths = {name: files.site_keys / f"{name}.pub" for name in agreement.sites}
-    return {name: node_keys.read_public(path) for name, path in paths.items() if path.is_file()}
+    keys = {name: node_keys.read_public(path) for name, path in paths.items() if path.is_file()}
+    owners: dict[bytes, str] = {}
+    for name, key in keys.items():
+        if (other := owners.setdefault(key, name)) != name:
+            raise ServeError(
+                f"{paths[name]} is the key of {other}, too, and each could act for the other; copy {name}'s own site.pub "
+                f"there, or make a new key: fedrl federation init DIR --add {name}"
+            )
+    return keys

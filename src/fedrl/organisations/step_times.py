@@ -26,13 +26,13 @@ class Trial(NamedTuple):
 
 def first_reset(site: Site, agreement: Agreement, env: Any) -> Trial:
     """`EnvironmentFailed` if the reset raises, or returns anything but a finite observation of its space."""
+    first = agreement.clients_of(site.name).start
     if site.kind == "pettingzoo":
         env.close()
-        first = agreement.clients_of(site.name).start
         host: Any = environments.federation(site, agreement).environment
         simulator = host.open(first, None, environments.COPY[site.kind])
     else:
-        simulator = GymnasiumSimulator(0, [env], agreement.rescale, WarnOnce())
+        simulator = GymnasiumSimulator(first, [env], agreement.rescale, WarnOnce())
     began = time.perf_counter()
     rows = len(simulator.reset(np.arange(1), np.zeros(1, np.uint64)))
     return Trial(simulator, rows, time.perf_counter() - began)

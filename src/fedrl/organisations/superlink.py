@@ -112,10 +112,10 @@ class SuperLink:
     def _register(self, site: str, key: bytes) -> None:
         try:
             self.client.RegisterNode(RegisterNodeRequest(public_key=key, name=site))
-        except httpx.HTTPError as error:
+        except httpx.HTTPStatusError as error:
             raise SuperLinkError(
-                f"Flower refuses the key of site {site} ({error}); a key that was removed once cannot come back: make a new "
-                f"one with `fedrl federation init DIR --add {site}`"
+                f"Flower refuses the key of site {site} (HTTP {error.response.status_code}); a key that was removed once "
+                f"cannot come back: make a new one with `fedrl federation init DIR --add {site}`"
             ) from error
 
     def submit(self) -> str:

@@ -130,5 +130,16 @@ class Trip:
         return all(count >= self.faults.required(asked) for count, asked in zip(fine, self.work.asked, strict=True))
 
     def _say(self, waits: Any, missing: set[str]) -> None:
-        names = ", ".join(sorted(missing))
-        self.sites.status.waiting(f"fewer clients than the quorum have answered; waiting for {names}" if waits else "")
+        text = f"fewer clients than the quorum have answered; waiting for {', '.join(sorted(missing))}" if waits else ""
+        if text and (failed := self._failed()):
+            text += f"; no good answer from {', '.join(failed)}"
+        self.sites.status.waiting(text)
+
+    def _failed(self) -> list[str]:
+        """Sites that have answered, not all of it well."""
+        return [
+            site
+            for site, parts in self.work.parts.items()
+            if site in self.done
+            and any(isinstance(self.results[p.place].get(slot), ClientFault) for p in parts for slot in p.item.slots)
+        ]
