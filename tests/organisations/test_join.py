@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -16,6 +17,7 @@ from support.superlink import free_port, until
 from fedrl.organisations import certificates, init, join, versions
 from fedrl.organisations import site as sites
 from fedrl.organisations.certificates import AuthorityFiles
+from fedrl.organisations.events import READY
 from fedrl.organisations.folders import FolderError
 from fedrl.organisations.join import NODE, TASKS, WORKER, JoinError, Member
 from fedrl.organisations.layout import SiteFiles
@@ -149,6 +151,15 @@ def test_a_worker_that_is_killed_before_it_is_ready(files, member):
         "the worker was killed by signal 9 (by somebody, or because memory ran out) before it was ready; "
         f"{files.logs / 'worker.log'} says more"
     )
+
+
+def test_a_slow_start_says_where_to_look(files, member, monkeypatch):
+    monkeypatch.setattr(join, "HINT", 0.2)
+    source = f"import time; time.sleep(1); print({READY!r}, flush=True); time.sleep(60)"
+    child = member.children.start(WORKER, [sys.executable, "-c", source], {}, events=True)
+    Thread(target=join._listen, args=(child, member.events), daemon=True).start()
+    member._await_worker()
+    assert said(member) == [f"still starting; to see what takes so long: fedrl federation check {files.home}"]
 
 
 def test_which_of_the_programs_died_is_said(member, monkeypatch):

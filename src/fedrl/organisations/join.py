@@ -4,6 +4,7 @@ Three programs: the worker, which has the site's environments; Flower's node, wh
 which hands the worker what the node receives. If one dies it is started again. Nobody connects to this machine.
 """
 
+import math
 import secrets
 import shlex
 import sys
@@ -43,6 +44,7 @@ WORKER, NODE, TASKS = "worker", "node", "tasks"
 IN_WORDS = {TASKS: "program for the node's tasks"}
 PAUSE, BACK_OFF = 0.2, 60.0  # seconds between looks; the longest between two starts
 HEALTHY = 120.0  # seconds after which a program that died counts as the first to do so
+HINT = 60.0  # seconds after which a start is slow
 STARTS, LEAVES = 60.0, 4.0  # seconds in which the node must listen, and that it has to deliver the last answer
 SECRET_LENGTH = 32  # bytes
 REFUSED, RETRY = 75.0, 5.0  # seconds until a server that does not let the node in never will; between two attempts
@@ -100,14 +102,26 @@ class Member:
         """Until the server says that the run is over."""
         say(self.console, f"site {self.site.name}: starting its environments …")
         self._start_worker()
-        while not self._heard(events.READY):
-            self._refuse_dead_worker()
-            time.sleep(PAUSE)
+        self._await_worker()
         say(self.console, f"connecting to {self.site.server} …")
         self._start_node()
         while not self._look():
             time.sleep(PAUSE)
         time.sleep(LEAVES)
+
+    def _await_worker(self) -> None:
+        """Until its environments are open, however long that takes; one that hangs is to be found by whoever watches."""
+        hint = time.monotonic() + HINT
+        while not self._heard(events.READY):
+            self._refuse_dead_worker()
+            if time.monotonic() > hint:
+                folder, hint = shlex.quote(str(self.files.home)), math.inf
+                say(
+                    self.console,
+                    f"still starting; to see what takes so long: fedrl federation check {folder}",
+                    "yellow",
+                )
+            time.sleep(PAUSE)
 
     def _look(self) -> bool:
         """Show what is new, and start again what has died; whether the run is over."""
