@@ -116,6 +116,18 @@ RECIPES = {
         "deterministic < stationary < history-dependent < agent-aware; S-FedPG finds the coin Fed-Q-learning cannot",
         0.5,
     ),
+    "wang2024/conflict": Entry(
+        "wang2024.conflict:RECIPE",
+        "fedrl, after Wang et al. 2024, Theorem 6.4",
+        "random MDPs with conflicting rewards: where does momentum help, and where do two step sizes do as well?",
+        20.0,
+    ),
+    "wang2024/drift": Entry(
+        "wang2024.drift:RECIPE",
+        "fedrl, after Wang et al. 2024, Theorem 6.4",
+        "two clients with opposed rewards: PAvg drifts, small beta does not, nor do two step sizes",
+        2.0,
+    ),
     "wang2024/fig1-cartpole": Entry(
         "wang2024.fig1:CART_POLE",
         "Wang et al. 2024, Fig. 1 (CartPole)",
