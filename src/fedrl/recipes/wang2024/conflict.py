@@ -151,7 +151,8 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
     for panel in axes[-1]:
         panel.set_xlabel("local steps K")
     style.legend_below(figure, axes[0, 0], columns=4)
-    return [style.save(figure, folder / "conflict.png", "")]
+    title = f"Above each K: what beats {BASELINE} by 3 s.e.; both: momentum too, but it does not beat two step sizes"
+    return [style.save(figure, folder / "conflict.png", title)]
 
 
 def _panel(panel: Axes, config: Config, values: dict[str, np.ndarray], row: list[Cell]) -> None:
