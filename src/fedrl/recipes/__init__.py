@@ -146,6 +146,12 @@ RECIPES = {
         "does a larger federation learn better at every round? (CartPole, beta = 0.2)",
         2.0,
     ),
+    "wang2024/safeguards": Entry(
+        "wang2024.safeguards:RECIPE",
+        "fedrl, after Wang et al. 2024, Fig. 1 (CartPole)",
+        "does momentum with truncated weights and clipped directions learn better than clipped PAvg?",
+        10.0,
+    ),
     "wang2024/table2": Entry(
         "wang2024.table2:RECIPE",
         "Wang et al. 2024, Table 2",
