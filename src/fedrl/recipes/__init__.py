@@ -120,13 +120,13 @@ RECIPES = {
         "wang2024.conflict:RECIPE",
         "fedrl, after Wang et al. 2024, Theorem 6.4",
         "random MDPs with conflicting rewards: where does momentum help, and where do two step sizes do as well?",
-        20.0,
+        15.0,
     ),
     "wang2024/drift": Entry(
         "wang2024.drift:RECIPE",
         "fedrl, after Wang et al. 2024, Theorem 6.4",
         "two clients with opposed rewards: PAvg drifts, small beta does not, nor do two step sizes",
-        2.0,
+        3.0,
     ),
     "wang2024/fig1-cartpole": Entry(
         "wang2024.fig1:CART_POLE",
@@ -150,7 +150,7 @@ RECIPES = {
         "wang2024.safeguards:RECIPE",
         "fedrl, after Wang et al. 2024, Fig. 1 (CartPole)",
         "does momentum with truncated weights and clipped directions learn better than clipped PAvg?",
-        10.0,
+        15.0,
     ),
     "wang2024/table2": Entry(
         "wang2024.table2:RECIPE",

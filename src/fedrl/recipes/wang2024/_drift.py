@@ -1,5 +1,6 @@
 """Shared by the recipes about client drift: momentum, PAvg, and PAvg with two step sizes, on MDPs solved exactly."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -13,9 +14,10 @@ from fedrl.algorithms.fedavg import pavg
 from fedrl.environments.tabular import solvers
 from fedrl.evaluation import exact_return
 from fedrl.experiments import judge
+from fedrl.experiments.recipe import Claim
 from fedrl.federations.federation import Federation, Method
 from fedrl.keys import Key
-from fedrl.recipes.wang2024._deep import BASELINE, METHODS
+from fedrl.recipes.wang2024._deep import BASELINE, HAPG, METHODS, SVRPG
 from fedrl.trees import Tree
 from fedrl.types import Algorithm, Client, Cohort, Exchange, Metrics, Server, stepwise
 
@@ -64,6 +66,28 @@ def gap(above: np.ndarray, below: np.ndarray) -> tuple[float, float]:
     """Mean difference seed by seed and its standard error; NaN if no two seeds differ, which decides nothing."""
     mean, error = judge.mean_se(above - below)
     return mean, error if error > 0.0 else float("nan")
+
+
+def momentum(betas: Iterable[float], hessian_betas: Iterable[float]) -> list[Kind]:
+    return [Kind(SVRPG, beta) for beta in betas] + [Kind(HAPG, beta) for beta in hessian_betas]
+
+
+Gaps = dict[str, tuple[float, float]]  # by name: a difference and its standard error
+
+
+def some_above(text: str, gaps: Gaps) -> Claim:
+    """One that is above settles it; if all are below, it does not hold."""
+    signs = [judge.sign(*it) for it in gaps.values()]
+    verdict = next((it for it in (judge.HOLDS, judge.UNDECIDED) if it in signs), judge.FAILS)
+    return Claim(text, verdict, numbers(gaps))
+
+
+def every_above(text: str, gaps: Gaps) -> Claim:
+    return Claim(text, judge.every(judge.sign(*it) for it in gaps.values()), numbers(gaps))
+
+
+def numbers(gaps: Gaps) -> dict[str, dict[str, float]]:
+    return {name: {"gap": mean, "se": error} for name, (mean, error) in gaps.items()}
 
 
 def exact_gradient(algorithm: Algorithm, federation: Federation) -> Exchange:

@@ -24,8 +24,8 @@ from fedrl.plots import style
 from fedrl.recipes import facts
 from fedrl.recipes.wang2024 import _deep as deep
 from fedrl.recipes.wang2024 import _drift
-from fedrl.recipes.wang2024._deep import BASELINE, HAPG, SVRPG
-from fedrl.recipes.wang2024._drift import TWO_STEPS, Kind, gap, label
+from fedrl.recipes.wang2024._deep import BASELINE
+from fedrl.recipes.wang2024._drift import TWO_STEPS, Kind, gap, label, numbers, some_above
 
 GAMMA = 0.5
 MOMENTUM, BOTH, STEPS, NEITHER = "momentum", "both", "two steps", "neither"
@@ -56,7 +56,7 @@ def cells(config: Config) -> list[Cell]:
 
 
 def momentum(config: Config) -> list[Kind]:
-    return [Kind(SVRPG, beta) for beta in config.betas] + [Kind(HAPG, beta) for beta in config.hessian_betas]
+    return _drift.momentum(config.betas, config.hessian_betas)
 
 
 def build(config: Config) -> dict[str, Arm]:
@@ -96,9 +96,7 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 def _some_helps(config: Config, values: dict[str, np.ndarray], cell: Cell, when: str) -> Claim:
     """Where drift is strongest and weights are tamest. One method that is above settles it."""
     gaps = {label(kind): above(values, kind, BASELINE, cell) for kind in momentum(config)}
-    signs = [judge.sign(*it) for it in gaps.values()]
-    verdict = next((it for it in (judge.HOLDS, judge.UNDECIDED) if it in signs), judge.FAILS)
-    return Claim(f"at {cell} some momentum is above {BASELINE} {when}, by 3 SE", verdict, _numbers(gaps))
+    return some_above(f"at {cell} some momentum is above {BASELINE} {when}, by 3 SE", gaps)
 
 
 def _nowhere_above(config: Config, values: dict[str, np.ndarray], plain: str, where: list[Cell], when: str) -> Claim:
@@ -111,15 +109,11 @@ def _nowhere_above(config: Config, values: dict[str, np.ndarray], plain: str, wh
             judge.FAILS if judge.sign(mean, error) == judge.HOLDS else judge.inside(mean, error, -np.inf, margin)
         )
     text = f"momentum is nowhere above {plain} {when}{'' if plain == TWO_STEPS else ' where rewards are alike'}"
-    return Claim(text, judge.every(verdicts), _numbers(gaps))
+    return Claim(text, judge.every(verdicts), numbers(gaps))
 
 
 def above(values: dict[str, np.ndarray], kind: Kind, plain: str, cell: Cell) -> tuple[float, float]:
     return gap(values[arm_name(kind, cell)], values[arm_name(Kind(plain), cell)])
-
-
-def _numbers(gaps: dict[str, tuple[float, float]]) -> dict[str, dict[str, float]]:
-    return {name: {"gap": mean, "se": error} for name, (mean, error) in gaps.items()}
 
 
 def helps(config: Config, values: dict[str, np.ndarray], cell: Cell) -> str:

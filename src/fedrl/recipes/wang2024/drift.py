@@ -20,8 +20,8 @@ from fedrl.plots import style
 from fedrl.recipes import facts
 from fedrl.recipes.wang2024 import _deep as deep
 from fedrl.recipes.wang2024 import _drift
-from fedrl.recipes.wang2024._deep import BASELINE, HAPG, SVRPG
-from fedrl.recipes.wang2024._drift import GRADIENT, TWO_STEPS, Kind, gap, label
+from fedrl.recipes.wang2024._deep import BASELINE, SVRPG
+from fedrl.recipes.wang2024._drift import GRADIENT, TWO_STEPS, Kind, every_above, gap, label
 from fedrl.records import log
 
 GAMMA = 0.5
@@ -55,7 +55,7 @@ def env_params(middle: float) -> finite.MDP:
 
 
 def momentum(config: Config) -> list[Kind]:
-    return [Kind(SVRPG, beta) for beta in config.betas] + [Kind(HAPG, beta) for beta in config.hessian_betas]
+    return _drift.momentum(config.betas, config.hessian_betas)
 
 
 def two_steps(config: Config) -> list[Kind]:
@@ -89,7 +89,7 @@ def _ordered(config: Config, arms: dict[str, Outcome]) -> Claim:
     betas = sorted(config.betas, reverse=True)
     ends = {beta: arms[label(Kind(SVRPG, beta))].final() for beta in betas}
     pairs = {f"{small:g} minus {large:g}": gap(ends[small], ends[large]) for large, small in itertools.pairwise(betas)}
-    return _every(f"{SVRPG}: each smaller beta ends above the next larger one, by 3 SE", pairs)
+    return every_above(f"{SVRPG}: each smaller beta ends above the next larger one, by 3 SE", pairs)
 
 
 def _as_well(config: Config, arms: dict[str, Outcome], plain: str) -> Claim:
@@ -104,19 +104,14 @@ def _as_well(config: Config, arms: dict[str, Outcome], plain: str) -> Claim:
 def _faster(config: Config, arms: dict[str, Outcome], plain: str) -> Claim:
     learning = {name: deep.learning(arms[name]) for name in (plain, *map(label, momentum(config)))}
     gaps = {name: gap(learning[plain], learning[name]) for name in map(label, momentum(config))}
-    return _every(f"{plain}, is above every momentum over all rounds, by 3 SE", gaps)
+    return every_above(f"{plain}, is above every momentum over all rounds, by 3 SE", gaps)
 
 
 def _smaller(config: Config, arms: dict[str, Outcome]) -> Claim:
     """What Theorem 6.4 bounds, at the end."""
     last = {name: log.columns(arms[name].rows, f"{GRADIENT}_by_seed")[1][-1] for name in arms}
     gaps = {name: gap(last[BASELINE], last[name]) for name in map(label, momentum(config))}
-    return _every(f"||grad J||^2 of every momentum ends below that of {BASELINE}, by 3 SE", gaps)
-
-
-def _every(text: str, gaps: dict[str, tuple[float, float]]) -> Claim:
-    numbers = {name: {"gap": mean, "se": error} for name, (mean, error) in gaps.items()}
-    return Claim(text, judge.every(judge.sign(*it) for it in gaps.values()), numbers)
+    return every_above(f"||grad J||^2 of every momentum ends below that of {BASELINE}, by 3 SE", gaps)
 
 
 def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:

@@ -21,8 +21,9 @@ from fedrl.plots import style
 from fedrl.policies.mlp import mlp
 from fedrl.recipes import facts
 from fedrl.recipes.wang2024 import _deep as deep
-from fedrl.recipes.wang2024._deep import BASELINE, CART_POLE, HAPG, METHODS, SVRPG
-from fedrl.recipes.wang2024._drift import Kind, gap, label
+from fedrl.recipes.wang2024 import _drift
+from fedrl.recipes.wang2024._deep import BASELINE, CART_POLE, METHODS, SVRPG
+from fedrl.recipes.wang2024._drift import Kind, every_above, gap, label, some_above
 
 CLIPPED, WRITTEN = "PAvg, clipped", f"{SVRPG} as written"
 
@@ -46,7 +47,7 @@ class Config:
 
 
 def momentum(config: Config) -> list[Kind]:
-    return [Kind(SVRPG, beta) for beta in config.betas] + [Kind(HAPG, beta) for beta in config.hessian_betas]
+    return _drift.momentum(config.betas, config.hessian_betas)
 
 
 def arm_name(name: str, eta: float) -> str:
@@ -94,22 +95,16 @@ def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:
 
 
 def _above(config: Config, values: dict[str, np.ndarray], eta: float, when: str) -> Claim:
-    """One momentum that is above settles it."""
     plain = values[arm_name(CLIPPED, eta)]
     gaps = {name: gap(values[arm_name(name, eta)], plain) for name in map(label, momentum(config))}
-    signs = [judge.sign(*it) for it in gaps.values()]
-    verdict = next((it for it in (judge.HOLDS, judge.UNDECIDED) if it in signs), judge.FAILS)
-    text = f"at eta = {eta:g} some momentum with safeguards is above {CLIPPED}, {when}, by 3 SE"
-    return Claim(text, verdict, {name: {"gap": mean, "se": error} for name, (mean, error) in gaps.items()})
+    return some_above(f"at eta = {eta:g} some momentum with safeguards is above {CLIPPED}, {when}, by 3 SE", gaps)
 
 
 def _survives(config: Config, values: dict[str, np.ndarray], when: str) -> Claim:
     """The same beta with and without safeguards, at every step size."""
     name = label(momentum(config)[0])
     gaps = {f"{eta:g}": gap(values[arm_name(name, eta)], values[arm_name(WRITTEN, eta)]) for eta in config.etas}
-    verdict = judge.every(judge.sign(*it) for it in gaps.values())
-    numbers = {eta: {"gap": mean, "se": error} for eta, (mean, error) in gaps.items()}
-    return Claim(f"{name} with safeguards is above {WRITTEN} at every eta {when}, by 3 SE", verdict, numbers)
+    return every_above(f"{name} with safeguards is above {WRITTEN} at every eta {when}, by 3 SE", gaps)
 
 
 def _best(config: Config, values: dict[str, np.ndarray], when: str) -> Claim:
