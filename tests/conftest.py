@@ -80,6 +80,8 @@ SLOW = [
     "environments/traffic/test_figure_eight.py",
     "engines/test_faults_of_workers.py",
     "learners/test_hapg.py",
+    "recipes/test_wang2024_drift.py",
+    "learners/test_safeguards.py",
     "cli/test_evaluate.py",
     "recipes/test_xu2024.py",
     "federations/test_user_environments.py",

@@ -53,7 +53,7 @@ def test_svrpg_by_hand():
         trajectory = update.sample(local, CLIENT, here)
         w, reward = weights(trajectory, THETA_PREV, local.theta), np.asarray(trajectory.reward, np.float64)
         share = w.sum() ** 2 / (BATCH * (w**2).sum())
-        wanted.append([reward.sum() / BATCH, HORIZON, w.max(), share])
+        wanted.append([reward.sum() / BATCH, HORIZON, w.mean(), w.max(), share])
         local = learn(update, local, trajectory, CLIENT, here)
     found = update.metrics(local, CLIENT)
     assert set(found) == {*EPISODES, *WEIGHTS}
@@ -77,6 +77,7 @@ def test_hapg_by_hand():
     alpha = float(jax.random.uniform(keys.of(KEY, "alpha")))
     w = weights(trajectory, THETA, np.asarray(THETA) + alpha * np.asarray(THETA_PREV - THETA))
     (_, _, report), (_, _, whole) = (x.learn(THETA, ANCHOR, trajectory, CLIENT, KEY) for x in build)
+    assert float(report["mean_weight"].total) == pytest.approx(w.mean(), rel=1e-4)
     assert float(report["largest_weight"].total) == pytest.approx(w.max(), rel=1e-4)
     assert float(report["effective_share"].total) == pytest.approx(w.sum() ** 2 / (BATCH * (w**2).sum()), rel=1e-4)
     assert report.keys() == set(build[0].reports) == whole.keys() == set(build[1].reports)

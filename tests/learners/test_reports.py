@@ -101,6 +101,7 @@ def test_targets_that_are_all_alike_cannot_be_explained():
 
 def test_importance_weights():
     found = importance(jnp.array([1.0, 2.0, 5.0]))
+    assert float(found["mean_weight"]) == pytest.approx(8 / 3)
     assert float(found["largest_weight"]) == 5.0
     assert float(found["effective_share"]) == pytest.approx(64 / (3 * 30))
     assert float(importance(jnp.ones(7))["effective_share"]) == 1.0

@@ -13,7 +13,9 @@ from fedrl.environments.protocol import Environment
 from fedrl.federations.federation import Federation, Method
 from fedrl.keys import Key
 from fedrl.learners.gradient_steps import BuildDirection, gradient_learner, gradient_update
+from fedrl.learners.optimizers import Schedule
 from fedrl.learners.reinforce import reinforce
+from fedrl.learners.safeguards import step_factor
 from fedrl.learners.svrpg import Anchor
 from fedrl.selection.selection import BuildSelection
 from fedrl.trees import Tree
@@ -39,24 +41,28 @@ def anchored(
     combine: Combine,
     channel: Channel,
     project: Project | None,
+    decay: Schedule | None = None,
 ) -> Method:
     """Clients take K steps along `direction`; the server keeps their mean direction u and moves by lambda u.
 
     `server_step` is lambda / (eta K): 1 adds the mean displacement, as FedAvg does. u_0 is the mean gradient of
     `first_batch` episodes per client at theta_0 (Theorem 6.4: `theorem_batch`), zero if 0. Clients keep their last
-    `remember` local steps for selections that evaluate clients before choosing them (`gradient_learner`).
+    `remember` local steps for selections that evaluate clients before choosing them (`gradient_learner`). With `decay`, eta
+    is eta_0 decay(r) in round r: `direction` must have the same one, and lambda falls alike.
     """
     above(0, "u is the displacement divided by eta: take a small step such as 0.1", eta=eta)
     above(0, "1 adds the mean displacement", server_step=server_step)
     at_least(0, first_batch=first_batch)
     return federated(
-        momentum_anchor(eta, local_steps, horizon, server_step, first_batch),
+        momentum_anchor(eta, local_steps, horizon, server_step, first_batch, decay),
         gradient_learner(direction, eta=eta, local_steps=local_steps, policy=policy, remember=remember),
         selection=selection, combine=combine, channel=channel, project=project,
     )  # fmt: skip
 
 
-def momentum_anchor(eta: float, local_steps: int, horizon: int, server_step: float, first_batch: int) -> BuildRule:
+def momentum_anchor(
+    eta: float, local_steps: int, horizon: int, server_step: float, first_batch: int, decay: Schedule | None = None
+) -> BuildRule:
     """The server of both algorithms, for any learner that takes `local_steps` steps of size `eta`."""
 
     def build(federation: Federation, learner: Learner) -> ServerRule:
@@ -65,6 +71,8 @@ def momentum_anchor(eta: float, local_steps: int, horizon: int, server_step: flo
         def receive(server: ServerState, aggregate: Tree, cohort: Cohort, key: Key) -> tuple[ServerState, Metrics]:
             displacement = pooling.displacement(aggregate)
             u = trees.scale(1.0 / (eta * local_steps), displacement)
+            if decay is not None:
+                u = trees.scale(1.0 / step_factor(decay, server.round), u)
             u = trees.where(jnp.any(cohort.present), u, server.kept.u)  # if nobody answered, u keeps its value
             theta = pooling.add(server.theta, aggregate, server_step)
             return server._replace(theta=theta, kept=Momentum(server.theta, u)), update_norm(displacement)
@@ -79,7 +87,13 @@ def momentum_anchor(eta: float, local_steps: int, horizon: int, server_step: flo
         return ServerRule(
             receive,
             init=lambda theta, key: Momentum(theta, trees.zeros_like(pooling.displacement(theta))),
-            message=lambda server: Anchor(server.theta, server.kept.theta_prev, server.kept.u, server.selection),
+            message=lambda server: Anchor(
+                server.theta,
+                server.kept.theta_prev,
+                server.kept.u,
+                server.selection,
+                () if decay is None else server.round,
+            ),
             opening=(first,) if first_batch else (),
         )
 

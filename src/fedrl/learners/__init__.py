@@ -12,6 +12,7 @@ from fedrl.learners.ppo import ppo
 from fedrl.learners.proximal import proximal
 from fedrl.learners.q_learning import q_learning
 from fedrl.learners.reinforce import reinforce
+from fedrl.learners.safeguards import leave_one_out, storm
 from fedrl.learners.surrogates import adaptive_kl, clipped
 from fedrl.learners.svrpg import svrpg
 from fedrl.learners.tac import tac
@@ -32,6 +33,7 @@ __all__ = [
     "fixed_steps",
     "gradient_learner",
     "hapg",
+    "leave_one_out",
     "own_critic",
     "ppo",
     "proximal",
@@ -40,6 +42,7 @@ __all__ = [
     "reinforce",
     "sgd",
     "steps_by_time",
+    "storm",
     "svrpg",
     "tac",
     "trpo",

@@ -18,7 +18,7 @@ from fedrl.types import Metrics, Trajectory
 
 EPISODES = ("episode_return", "episode_length")
 T = TypeVar("T")
-WEIGHTS = ("largest_weight", "effective_share")
+WEIGHTS = ("mean_weight", "largest_weight", "effective_share")
 
 
 class Barrier(Protocol):
@@ -114,6 +114,9 @@ def critic_fit(target: Array, old: Array, new: Array, *, unit: float = 1.0) -> M
 
 
 def importance(weight: Array) -> Metrics:
-    """The largest of the importance weights [n], and their effective sample size (sum w)^2 / sum w^2 as a share of n."""
+    """Mean and largest of the importance weights [n], and their effective sample size (sum w)^2 / sum w^2 as a share of n.
+
+    The share of one weight is 1, however small it is; its mean shows that weights vanish.
+    """
     effective = jnp.square(jnp.sum(weight)) / (weight.shape[0] * jnp.sum(jnp.square(weight)))
-    return {"largest_weight": jnp.max(weight), "effective_share": effective}
+    return {"mean_weight": jnp.mean(weight), "largest_weight": jnp.max(weight), "effective_share": effective}

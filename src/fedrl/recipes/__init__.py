@@ -116,6 +116,18 @@ RECIPES = {
         "deterministic < stationary < history-dependent < agent-aware; S-FedPG finds the coin Fed-Q-learning cannot",
         0.5,
     ),
+    "wang2024/conflict": Entry(
+        "wang2024.conflict:RECIPE",
+        "fedrl, after Wang et al. 2024, Theorem 6.4",
+        "random MDPs with conflicting rewards: where does momentum help, and where do two step sizes do as well?",
+        15.0,
+    ),
+    "wang2024/drift": Entry(
+        "wang2024.drift:RECIPE",
+        "fedrl, after Wang et al. 2024, Theorem 6.4",
+        "two clients with opposed rewards: PAvg drifts, small beta does not, nor do two step sizes",
+        3.0,
+    ),
     "wang2024/fig1-cartpole": Entry(
         "wang2024.fig1:CART_POLE",
         "Wang et al. 2024, Fig. 1 (CartPole)",
@@ -133,6 +145,12 @@ RECIPES = {
         "Wang et al. 2024, Fig. 2",
         "does a larger federation learn better at every round? (CartPole, beta = 0.2)",
         2.0,
+    ),
+    "wang2024/safeguards": Entry(
+        "wang2024.safeguards:RECIPE",
+        "fedrl, after Wang et al. 2024, Fig. 1 (CartPole)",
+        "does momentum with truncated weights and clipped directions learn better than clipped PAvg?",
+        15.0,
     ),
     "wang2024/table2": Entry(
         "wang2024.table2:RECIPE",

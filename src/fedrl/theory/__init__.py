@@ -4,7 +4,7 @@ Collections whose functions are named after equations stay modules: `theory.fapi
 """
 
 from fedrl.environments.tabular import solvers
-from fedrl.theory import bounds, counter_examples, fapi, fapi_bounds, fedagent_bound, utility
+from fedrl.theory import bounds, counter_examples, fapi, fapi_bounds, fedagent_bound, momentum_bounds, utility
 from fedrl.theory.bit_level import bit_level_mdp, entropy_regularised, projection_radius
 from fedrl.theory.common_policies import best_agent_aware, best_deterministic, best_local_history, best_stationary
 from fedrl.theory.heterogeneity import (
@@ -34,6 +34,7 @@ __all__ = [
     "kappa_2",
     "kappa_imaginary",
     "kappa_pairs",
+    "momentum_bounds",
     "projection_radius",
     "solvers",
     "utility",

@@ -91,3 +91,16 @@ def test_kappa_outside_the_unit_interval_is_refused(generator, kappa):
 def test_orthogonal_needs_two_states():
     with pytest.raises(ValueError, match="states >= 2"):
         random_mdp.orthogonal(1, 3, 0.5)
+
+
+def test_conflict_moves_rewards_apart_and_leaves_their_mean():
+    draw = random_mdp.dense(4, 3, 0.3)
+    plain, apart = population(draw, 5), population(random_mdp.conflicting(draw, 2.0), 5)
+    np.testing.assert_array_equal(apart.kernel, plain.kernel)
+    z = (apart.reward[0] - plain.reward[0]) / 2.0
+    assert np.abs(z).max() <= 1.0
+    assert z.std() > 0.3  # of a uniform one: 0.58
+    for client in range(4):
+        np.testing.assert_allclose(apart.reward[client] - plain.reward[client], (-1) ** client * 2.0 * z, atol=1e-6)
+    np.testing.assert_allclose(apart.reward.mean(axis=0), plain.reward.mean(axis=0), atol=1e-6)
+    np.testing.assert_array_equal(population(random_mdp.conflicting(draw, 0.0), 5).reward, plain.reward)

@@ -1,7 +1,8 @@
 """Random MDPs of `wang2024` (§7, E.1), generated as in Jin et al. 2022: P_i = kappa * own + (1 - kappa) * nominal.
 
-Rewards are uniform on [0, 1] and shared by all clients, the start is uniform. Each function takes the settings and
-returns `draw(key, client_id) -> MDP`, a pure function of both, so a population is `vmap(draw, (None, 0))(key, ids)`.
+Rewards are uniform on [0, 1] and shared by all clients (`conflicting` changes that), the start is uniform. Each function
+takes the settings and returns `draw(key, client_id) -> MDP`, a pure function of both, so a population is
+`vmap(draw, (None, 0))(key, ids)`.
 
 Unlike the paper, which says only "element-wisely Bernoulli distributed", there are three generators here: `dense` fits
 its main text, `orthogonal` and `sparse` are the two Bernoulli ones of Jin et al. With `nominal_first=True` client 0
@@ -66,6 +67,24 @@ def sparse(
         return bits | (empty & _one_entry(keys.of(key, "mask", "repair"), shape))
 
     return _mixture(mask, mask, states, actions, kappa, nominal_first, private=True)
+
+
+@checked_only
+def conflicting(draw: DrawMDP, conflict: float | Array) -> DrawMDP:
+    """The MDPs of `draw` with rewards r + conflict * z for even clients and r - conflict * z for odd ones.
+
+    z is uniform on [-1, 1], one number for each state and action, the same for all clients. An even number of clients earns
+    r on average, so with equal kernels the value of every common policy is the same for all `conflict`; what each client
+    would do alone is not. conflict = 0 is `draw`.
+    """
+
+    def draw_conflicting(key: keys.Key, client_id: int | Array) -> MDP:
+        mdp = draw(key, client_id)
+        z = jax.random.uniform(keys.of(key, "conflict"), (mdp.reward.size,), mdp.reward.dtype, minval=-1.0, maxval=1.0)
+        shift = jnp.asarray(conflict, mdp.reward.dtype) * z.reshape(mdp.reward.shape)
+        return mdp._replace(reward=mdp.reward + jnp.where(jnp.asarray(client_id) % 2 == 0, shift, -shift))
+
+    return draw_conflicting
 
 
 def _mixture(
