@@ -59,7 +59,8 @@ def exact_return(
     rho = None if start is None else _distribution(start)
 
     def build(algorithm: Algorithm, federation: Federation) -> Exchange:
-        _check_mdps(federation, rho)
+        check_mdps("exact_return", federation)
+        _check_start(federation, rho)
         gamma = federation.environment.gamma
         policy = _acting(algorithm, deterministic)
 
@@ -82,7 +83,7 @@ def exact_return(
             local_steps=0,
             possible=lambda value, client: _possible(value, client, gamma),
         )
-        return evaluation_exchange(algorithm, local, _choose(clients, algorithm, federation, local))
+        return evaluation_exchange(algorithm, local, choosing(clients, algorithm, federation, local))
 
     return build
 
@@ -98,13 +99,18 @@ def _distribution(start: Any) -> Any:
     return rho
 
 
-def _check_mdps(federation: Federation, rho: Any) -> None:
+def check_mdps(evaluation: str, federation: Federation) -> None:
+    """Refuse a federation whose clients are not finite MDPs, which `evaluation` solves."""
     env_params = jax.eval_shape(federation.example)
     if not isinstance(env_params, finite.MDP):
         raise ValueError(
-            f"exact_return solves finite MDPs, but this federation's parameters are {type(env_params).__name__}; "
+            f"{evaluation} solves finite MDPs, but this federation's parameters are {type(env_params).__name__}; "
             "use evaluation=sampled_return()"
         )
+
+
+def _check_start(federation: Federation, rho: Any) -> None:
+    env_params = jax.eval_shape(federation.example)
     if rho is not None and rho.shape != env_params.start.shape:
         raise ValueError(
             f"start has {len(rho)} states, the MDPs {env_params.start.shape[0]}; give one probability per state"
@@ -184,12 +190,12 @@ def sampled_return(
             finish=lambda local, client: (local.mean_return, (), jnp.zeros((), jnp.int32)),
             mode=Mode.of(compiled=isinstance(environment, Environment), shared_env=sampling.shared_env),
         )
-        return evaluation_exchange(algorithm, local, _choose(clients, algorithm, federation, local))
+        return evaluation_exchange(algorithm, local, choosing(clients, algorithm, federation, local))
 
     return build
 
 
-def _choose(clients: BuildSelection, algorithm: Algorithm, federation: Federation, local: LocalUpdate) -> Choose:
+def choosing(clients: BuildSelection, algorithm: Algorithm, federation: Federation, local: LocalUpdate) -> Choose:
     return drawing(clients, federation, Learner(algorithm.policy, algorithm.init, local))
 
 

@@ -1,0 +1,113 @@
+"""Theorem E.12 as an experiment: RS-FedPG at a fixed step, with growing federations and with growing heterogeneity.
+
+Every seed has its own worlds, the same in all arms. The controls change one thing each: the step, who has the episodes,
+the length of a local step, and whether gradients are sampled at all.
+"""
+
+from dataclasses import dataclass
+
+from fedrl.algorithms.fedavg import fedavg
+from fedrl.algorithms.fedpg import rs_fedpg
+from fedrl.engines.fused import fused
+from fedrl.environments.tabular import finite
+from fedrl.exact_objective import exact_objective
+from fedrl.experiments.recipe import Arm, RecipeError
+from fedrl.federations.federation import Federation, Method
+from fedrl.learners.exact_gradient import exact_gradient
+from fedrl.learners.gradient_steps import gradient_learner
+from fedrl.recipes.labbi2025._family import SYNTHETIC
+
+POOLED = "M=1 with all the episodes"
+ONE_STEP = "one long step instead of H"
+NOISELESS = "exact gradients of T steps"
+
+
+@dataclass(frozen=True)
+class Settings:
+    clients: tuple[int, ...] = (1, 4, 16)  # M, ascending, from 1 on
+    epsilons: tuple[float, ...] = (
+        0.1,
+        0.4,
+    )  # shares of the individual kernels, ascending; all clients alike in the rest
+    rounds: int = 500  # R: rounds of communication
+    eval_every: int = 10  # rounds between measurements
+    eta: float = 0.02  # step size, the same for all M
+    local_steps: int = 5  # H: steps between two rounds
+    horizon: int = 60  # T: steps of an episode
+    batch: int = 1  # B: episodes per local step
+    gamma: float = 0.9  # discount
+    lam: float = 0.3  # weight of the entropy
+    over: str = "vmap"  # engine: "vmap" (fast) or "map" (exact)
+
+
+def build(config: Settings) -> dict[str, Arm]:
+    if len(config.clients) < 2 or config.clients[0] != 1 or list(config.clients) != sorted(set(config.clients)):
+        raise RecipeError(f"clients must rise from 1 on, such as (1, 4, 16), got {config.clients}")
+    eta, steps, batch, most = config.eta, config.local_steps, config.batch, config.clients[-1]
+    arms = {federation(M): _sampled(config, M) for M in config.clients}
+    arms |= {proportional(M): _sampled(config, M, eta=eta * M) for M in config.clients[1:-1]}
+    arms[POOLED] = _sampled(config, 1, batch=batch * most)
+    arms[ONE_STEP] = _sampled(config, most, eta=eta * steps, local_steps=1, batch=batch * steps)
+    arms[NOISELESS] = _exact(config, 1, horizon=config.horizon)
+    for epsilon in config.epsilons:
+        arms[exact(epsilon)] = _exact(config, most, epsilon)
+        arms[exact_one_step(epsilon)] = _exact(config, most, epsilon, eta=eta * steps, local_steps=1)
+        arms[sampled(epsilon)] = _sampled(config, most, epsilon)
+    return arms
+
+
+def federation(clients: int) -> str:
+    return f"M={clients}"
+
+
+def proportional(clients: int) -> str:
+    return f"M={clients} with a step times {clients}"
+
+
+def sampled(epsilon: float) -> str:
+    return f"epsilon={epsilon:g}"
+
+
+def exact(epsilon: float) -> str:
+    return f"epsilon={epsilon:g} exact gradients"
+
+
+def exact_one_step(epsilon: float) -> str:
+    return f"epsilon={epsilon:g} exact gradients, one long step"
+
+
+def _sampled(
+    config: Settings,
+    clients: int,
+    epsilon: float = 0.0,
+    *,
+    eta: float | None = None,
+    local_steps: int | None = None,
+    batch: int | None = None,
+) -> Arm:
+    eta, steps = eta or config.eta, local_steps or config.local_steps
+    method = rs_fedpg(eta=eta, local_steps=steps, horizon=config.horizon, batch=batch or config.batch, lam=config.lam)
+    return _arm(config, method, clients, epsilon, eta, steps)
+
+
+def _exact(
+    config: Settings,
+    clients: int,
+    epsilon: float = 0.0,
+    *,
+    eta: float | None = None,
+    local_steps: int | None = None,
+    horizon: int | None = None,
+) -> Arm:
+    """The same without noise, and unless `horizon` is given without truncation."""
+    eta, steps = eta or config.eta, local_steps or config.local_steps
+    direction = exact_gradient(lam=config.lam, horizon=horizon)
+    method = fedavg(gradient_learner(direction, eta=eta, local_steps=steps))
+    return _arm(config, method, clients, epsilon, eta, steps)
+
+
+def _arm(config: Settings, method: Method, clients: int, epsilon: float, eta: float, steps: int) -> Arm:
+    environment = finite.environment(SYNTHETIC.states, SYNTHETIC.actions, config.gamma)
+    worlds = Federation(environment, SYNTHETIC.env_params(epsilon, False), clients=clients)
+    evaluation = exact_objective(config.lam, eta=eta, local_steps=steps, gap=True)
+    return Arm(method, worlds, config.rounds, fused(config.over), evaluation, config.eval_every)
