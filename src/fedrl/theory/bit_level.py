@@ -54,7 +54,7 @@ def entropy_regularised(mdp: MDP, log_pi: jax.Array, lam: float) -> MDP:
 
 
 def best_objective(policy: Policy, mdp: MDP, gamma: float, lam: float = 0.0) -> jax.Array:
-    """sup of `solvers.objective` over theta, exactly: J_sm* at lam = 0, else J_r* of a softmax table, J_b* of a bit-level."""
+    """sup of `solvers.objective` over theta, exactly: J_sm* at lam = 0, J_r* of a softmax table, J_b* of a bit-level one."""
     if lam == 0.0:
         return jnp.dot(mdp.start, solvers.optimal(mdp, gamma)[1])
     k = policy.decisions

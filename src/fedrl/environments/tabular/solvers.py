@@ -111,12 +111,12 @@ def soft_optimal(mdp: MDP, gamma: float | Array, lam: float) -> tuple[Array, Arr
         return discounted(chain, reward + lam * entropy, gamma)
 
     def improve(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        pi, v, count = carry
+        _, v, count = carry
         better = jax.nn.softmax(lookahead(mdp, v, gamma) / lam)
         return better, regularised(better), count + 1
 
     def keep_going(carry: tuple[Array, Array, Array]) -> Array:
-        pi, v, count = carry
+        _, v, count = carry
         noise = 8 * jnp.finfo(v.dtype).eps * (1.0 + jnp.max(jnp.abs(v)))
         rise = lam * jax.nn.logsumexp(lookahead(mdp, v, gamma) / lam, axis=-1) - v
         return (jnp.max(rise) > noise) & (count < 1000)

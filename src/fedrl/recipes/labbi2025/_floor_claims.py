@@ -23,17 +23,17 @@ SMALL = 0.05  # a remainder is small below this share of the floor
 Floors = dict[str, np.ndarray]  # [seeds] by arm
 
 
-def floors(config: Settings, arms: dict[str, Outcome]) -> Floors:
-    return {name: _floor(outcome, config.rounds) for name, outcome in arms.items()}
+def floors(arms: dict[str, Outcome]) -> Floors:
+    return {name: _floor(outcome) for name, outcome in arms.items()}
 
 
-def _floor(outcome: Outcome, rounds: int) -> np.ndarray:
+def _floor(outcome: Outcome) -> np.ndarray:
     at, gaps = log.columns(outcome.rows, "gap_by_seed")
-    return np.asarray(gaps[at > rounds // 2].mean(axis=0))
+    return np.asarray(gaps[at > at[-1] / 2].mean(axis=0))
 
 
 def claims(config: Settings, arms: dict[str, Outcome]) -> list[Claim]:
-    found = floors(config, arms)
+    found = floors(arms)
     first, last = (_floors.federation(M) for M in (config.clients[0], config.clients[-1]))
     long_steps = [_floors.proportional(M) for M in config.clients[1:-1]]
     pooled = f"{last} ends where one client with all the episodes does, within a factor of {NEARLY:g} (our control)"

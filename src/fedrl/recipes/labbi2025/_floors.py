@@ -5,6 +5,7 @@ the length of a local step, and whether gradients are sampled at all.
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fedrl.algorithms.fedavg import fedavg
 from fedrl.algorithms.fedpg import rs_fedpg
@@ -25,12 +26,10 @@ NOISELESS = "exact gradients of T steps"
 @dataclass(frozen=True)
 class Settings:
     clients: tuple[int, ...] = (1, 4, 16)  # M, ascending, from 1 on
-    epsilons: tuple[float, ...] = (
-        0.1,
-        0.4,
-    )  # shares of the individual kernels, ascending; all clients alike in the rest
+    epsilons: tuple[float, ...] = (0.1, 0.4)  # shares of the individual kernels, ascending; 0 in the other arms
     rounds: int = 500  # R: rounds of communication
-    eval_every: int = 10  # rounds between measurements
+    exact_rounds: int = 2000  # rounds of the arms without noise: cheap, and the slow worlds need them
+    eval_every: int = 10  # rounds between measurements; of the arms without noise as many measurements
     eta: float = 0.02  # step size, the same for all M
     local_steps: int = 5  # H: steps between two rounds
     horizon: int = 60  # T: steps of an episode
@@ -40,19 +39,29 @@ class Settings:
     over: str = "vmap"  # engine: "vmap" (fast) or "map" (exact)
 
 
+class Steps(NamedTuple):
+    """The local steps of a round."""
+
+    eta: float
+    count: int
+    batch: int
+
+
 def build(config: Settings) -> dict[str, Arm]:
     if len(config.clients) < 2 or config.clients[0] != 1 or list(config.clients) != sorted(set(config.clients)):
         raise RecipeError(f"clients must rise from 1 on, such as (1, 4, 16), got {config.clients}")
-    eta, steps, batch, most = config.eta, config.local_steps, config.batch, config.clients[-1]
-    arms = {federation(M): _sampled(config, M) for M in config.clients}
-    arms |= {proportional(M): _sampled(config, M, eta=eta * M) for M in config.clients[1:-1]}
-    arms[POOLED] = _sampled(config, 1, batch=batch * most)
-    arms[ONE_STEP] = _sampled(config, most, eta=eta * steps, local_steps=1, batch=batch * steps)
-    arms[NOISELESS] = _exact(config, 1, horizon=config.horizon)
+    most, H = config.clients[-1], config.local_steps
+    steps = Steps(config.eta, H, config.batch)
+    at_once = Steps(config.eta * H, 1, config.batch * H)
+    arms = {federation(M): _sampled(config, steps, M) for M in config.clients}
+    arms |= {proportional(M): _sampled(config, steps._replace(eta=steps.eta * M), M) for M in config.clients[1:-1]}
+    arms[POOLED] = _sampled(config, steps._replace(batch=steps.batch * most), 1)
+    arms[ONE_STEP] = _sampled(config, at_once, most)
+    arms[NOISELESS] = _exact(config, steps, 1, horizon=config.horizon)
     for epsilon in config.epsilons:
-        arms[exact(epsilon)] = _exact(config, most, epsilon)
-        arms[exact_one_step(epsilon)] = _exact(config, most, epsilon, eta=eta * steps, local_steps=1)
-        arms[sampled(epsilon)] = _sampled(config, most, epsilon)
+        arms[exact(epsilon)] = _exact(config, steps, most, epsilon)
+        arms[exact_one_step(epsilon)] = _exact(config, at_once, most, epsilon)
+        arms[sampled(epsilon)] = _sampled(config, steps, most, epsilon)
     return arms
 
 
@@ -76,38 +85,22 @@ def exact_one_step(epsilon: float) -> str:
     return f"epsilon={epsilon:g} exact gradients, one long step"
 
 
-def _sampled(
-    config: Settings,
-    clients: int,
-    epsilon: float = 0.0,
-    *,
-    eta: float | None = None,
-    local_steps: int | None = None,
-    batch: int | None = None,
-) -> Arm:
-    eta, steps = eta or config.eta, local_steps or config.local_steps
-    method = rs_fedpg(eta=eta, local_steps=steps, horizon=config.horizon, batch=batch or config.batch, lam=config.lam)
-    return _arm(config, method, clients, epsilon, eta, steps)
+def _sampled(config: Settings, steps: Steps, clients: int, epsilon: float = 0.0) -> Arm:
+    eta, count, batch = steps
+    method = rs_fedpg(eta=eta, local_steps=count, horizon=config.horizon, batch=batch, lam=config.lam)
+    return _arm(config, method, steps, clients, epsilon, config.rounds)
 
 
-def _exact(
-    config: Settings,
-    clients: int,
-    epsilon: float = 0.0,
-    *,
-    eta: float | None = None,
-    local_steps: int | None = None,
-    horizon: int | None = None,
-) -> Arm:
+def _exact(config: Settings, steps: Steps, clients: int, epsilon: float = 0.0, horizon: int | None = None) -> Arm:
     """The same without noise, and unless `horizon` is given without truncation."""
-    eta, steps = eta or config.eta, local_steps or config.local_steps
     direction = exact_gradient(lam=config.lam, horizon=horizon)
-    method = fedavg(gradient_learner(direction, eta=eta, local_steps=steps))
-    return _arm(config, method, clients, epsilon, eta, steps)
+    method = fedavg(gradient_learner(direction, eta=steps.eta, local_steps=steps.count))
+    return _arm(config, method, steps, clients, epsilon, config.exact_rounds)
 
 
-def _arm(config: Settings, method: Method, clients: int, epsilon: float, eta: float, steps: int) -> Arm:
+def _arm(config: Settings, method: Method, steps: Steps, clients: int, epsilon: float, rounds: int) -> Arm:
     environment = finite.environment(SYNTHETIC.states, SYNTHETIC.actions, config.gamma)
     worlds = Federation(environment, SYNTHETIC.env_params(epsilon, False), clients=clients)
-    evaluation = exact_objective(config.lam, eta=eta, local_steps=steps, gap=True)
-    return Arm(method, worlds, config.rounds, fused(config.over), evaluation, config.eval_every)
+    evaluation = exact_objective(config.lam, eta=steps.eta, local_steps=steps.count, gap=True)
+    every = max(1, config.eval_every * rounds // config.rounds)
+    return Arm(method, worlds, rounds, fused(config.over), evaluation, every)
