@@ -82,7 +82,8 @@ def _exponent(
 
 
 def _nearly(text: str, found: Floors, pairs: list[tuple[str, str]]) -> Claim:
-    verdicts, numbers = [], {}
+    verdicts: list[str] = []
+    numbers: dict[str, float] = {}
     for name, other in pairs:
         gap, error = judge.mean_se(np.log(found[name]) - np.log(found[other]))
         verdicts.append(judge.inside(gap, error, -np.log(NEARLY), np.log(NEARLY)))

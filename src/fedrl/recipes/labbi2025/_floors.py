@@ -43,7 +43,7 @@ class Steps(NamedTuple):
     """The local steps of a round."""
 
     eta: float
-    count: int
+    local_steps: int
     batch: int
 
 
@@ -86,21 +86,21 @@ def exact_one_step(epsilon: float) -> str:
 
 
 def _sampled(config: Settings, steps: Steps, clients: int, epsilon: float = 0.0) -> Arm:
-    eta, count, batch = steps
-    method = rs_fedpg(eta=eta, local_steps=count, horizon=config.horizon, batch=batch, lam=config.lam)
+    eta, local_steps, batch = steps
+    method = rs_fedpg(eta=eta, local_steps=local_steps, horizon=config.horizon, batch=batch, lam=config.lam)
     return _arm(config, method, steps, clients, epsilon, config.rounds)
 
 
 def _exact(config: Settings, steps: Steps, clients: int, epsilon: float = 0.0, horizon: int | None = None) -> Arm:
     """The same without noise, and unless `horizon` is given without truncation."""
     direction = exact_gradient(lam=config.lam, horizon=horizon)
-    method = fedavg(gradient_learner(direction, eta=steps.eta, local_steps=steps.count))
+    method = fedavg(gradient_learner(direction, eta=steps.eta, local_steps=steps.local_steps))
     return _arm(config, method, steps, clients, epsilon, config.exact_rounds)
 
 
 def _arm(config: Settings, method: Method, steps: Steps, clients: int, epsilon: float, rounds: int) -> Arm:
     environment = finite.environment(SYNTHETIC.states, SYNTHETIC.actions, config.gamma)
     worlds = Federation(environment, SYNTHETIC.env_params(epsilon, False), clients=clients)
-    evaluation = exact_objective(config.lam, eta=steps.eta, local_steps=steps.count, gap=True)
+    evaluation = exact_objective(config.lam, eta=steps.eta, local_steps=steps.local_steps, gap=True)
     every = max(1, config.eval_every * rounds // config.rounds)
     return Arm(method, worlds, rounds, fused(config.over), evaluation, every)
