@@ -60,6 +60,7 @@ def exact_return(
 
     def build(algorithm: Algorithm, federation: Federation) -> Exchange:
         check_mdps("exact_return", federation)
+        finite.warn_near_one("exact_return", federation.environment.gamma)
         _check_start(federation, rho)
         gamma = federation.environment.gamma
         policy = _acting(algorithm, deterministic)

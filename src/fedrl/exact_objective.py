@@ -8,7 +8,7 @@ from jax import Array
 
 from fedrl import trees
 from fedrl.arguments import at_least, checked
-from fedrl.environments.tabular import solvers
+from fedrl.environments.tabular import finite, solvers
 from fedrl.evaluation import Evaluation, check_mdps, choosing, evaluation_exchange
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
@@ -60,6 +60,7 @@ def exact_objective(
 
     def build(algorithm: Algorithm, federation: Federation) -> Exchange:
         check_mdps("exact_objective", federation)
+        finite.warn_near_one("exact_objective", federation.environment.gamma)
         gamma, policy = federation.environment.gamma, stepwise(algorithm.policy)
         if policy.table is None:
             raise ValueError(

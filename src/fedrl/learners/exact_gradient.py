@@ -5,8 +5,7 @@ from jax import Array
 
 from fedrl.arguments import above, at_least, at_most, checked
 from fedrl.environments.protocol import Environment, finite_sizes
-from fedrl.environments.tabular import solvers
-from fedrl.environments.tabular.finite import MDP
+from fedrl.environments.tabular import finite, solvers
 from fedrl.keys import Key
 from fedrl.learners.gradient_steps import BuildDirection, Direction
 from fedrl.policies.kinds import require_gradient
@@ -33,6 +32,7 @@ def exact_gradient(
 
     def build(environment: Environment, policy: Policy) -> Direction:
         finite_sizes(environment)
+        finite.warn_near_one("exact_gradient", environment.gamma)
         require_gradient("exact_gradient", policy)
         if policy.table is None:
             raise ValueError(
@@ -40,7 +40,7 @@ def exact_gradient(
             )
 
         def sample(theta: Tree, message: Tree, client: Client, key: Key) -> Tree:
-            if not isinstance(client.env_params, MDP):
+            if not isinstance(client.env_params, finite.MDP):
                 raise ValueError(
                     f"exact_gradient solves finite MDPs, but this federation's parameters are "
                     f"{type(client.env_params).__name__}; use reinforce"
