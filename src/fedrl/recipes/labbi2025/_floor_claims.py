@@ -102,7 +102,8 @@ def _small(text: str, found: Floors, rest: str, whole: str) -> Claim:
 
 def _drift(config: Settings, found: Floors) -> Claim:
     """Local steps on different worlds: Lemma 4.1 charges for them, and one step has no drift."""
-    verdicts, numbers = [], {}
+    verdicts: list[str] = []
+    numbers: dict[str, float] = {}
     for epsilon in config.epsilons:
         steps, one = found[_floors.exact(epsilon)], found[_floors.exact_one_step(epsilon)]
         share, error = judge.mean_se((steps - one) / one)
@@ -113,7 +114,8 @@ def _drift(config: Settings, found: Floors) -> Claim:
 
 
 def _sum(config: Settings, found: Floors, last: str) -> Claim:
-    verdicts, numbers = [], {}
+    verdicts: list[str] = []
+    numbers: dict[str, float] = {}
     for epsilon in config.epsilons:
         whole, parts = found[_floors.sampled(epsilon)], found[last] + found[_floors.exact(epsilon)]
         ratio, error = judge.mean_se(np.log(whole) - np.log(parts))
