@@ -48,8 +48,11 @@ class Steps(NamedTuple):
 
 
 def build(config: Settings) -> dict[str, Arm]:
-    if len(config.clients) < 2 or config.clients[0] != 1 or list(config.clients) != sorted(set(config.clients)):
-        raise RecipeError(f"clients must rise from 1 on, such as (1, 4, 16), got {config.clients}")
+    if not (_rise(config.clients) and config.clients[0] == 1 and _rise(config.epsilons) and config.epsilons[0] > 0.0):
+        raise RecipeError(
+            "clients must rise from 1 on, such as (1, 4, 16), and epsilons from above 0, such as (0.1, 0.4); got "
+            f"{config.clients} and {config.epsilons}"
+        )
     most, H = config.clients[-1], config.local_steps
     steps = Steps(config.eta, H, config.batch)
     at_once = Steps(config.eta * H, 1, config.batch * H)
@@ -63,6 +66,10 @@ def build(config: Settings) -> dict[str, Arm]:
         arms[exact_one_step(epsilon)] = _exact(config, at_once, most, epsilon)
         arms[sampled(epsilon)] = _sampled(config, steps, most, epsilon)
     return arms
+
+
+def _rise(places: tuple[float, ...]) -> bool:
+    return len(places) > 1 and list(places) == sorted(set(places))
 
 
 def federation(clients: int) -> str:

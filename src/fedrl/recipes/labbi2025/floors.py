@@ -50,7 +50,7 @@ def draw(config: Settings, arms: dict[str, Outcome], folder: Path) -> list[Path]
         axes.set_xticks(places, [f"{place:g}" for place in places])
         axes.set_xticks([], minor=True)
     style.legend_below(figure, left, right, columns=2)
-    title = "RS-FedPG on Synthetic: the floor at a fixed step (bars: ± 1 s.e.; lines: 1/M and epsilon²)"
+    title = "RS-FedPG on Synthetic: floor at a fixed step (± 1 s.e.; lines 1/M, epsilon²)"
     return [style.save(figure, folder / "floors.png", title)]
 
 
