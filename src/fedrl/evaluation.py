@@ -34,9 +34,11 @@ from fedrl.types import (
     Metrics,
     Mode,
     Policy,
+    Possible,
     Receive,
     Server,
     SharedSample,
+    Start,
     Trajectory,
     stepwise,
 )
@@ -75,18 +77,23 @@ def exact_return(
             pi = table(algorithm.theta_of(answer, client), client.env_params)
             return jnp.dot(client.env_params.start if rho is None else rho, solvers.value(client.env_params, pi, gamma))
 
-        local = LocalUpdate(
-            start=value,
-            sample=lambda local, client, key: (),
-            estimate=lambda local, trajectory, client, key: ((), local),
-            apply=lambda local, direction, client: local,
-            finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
-            local_steps=0,
-            possible=lambda value, client: _possible(value, client, gamma),
-        )
+        local = measuring(value, possible=lambda value, client: _possible(value, client, gamma))
         return evaluation_exchange(algorithm, local, choosing(clients, algorithm, federation, local))
 
     return build
+
+
+def measuring(measure: Start, possible: Possible | None = None) -> LocalUpdate:
+    """A client that takes no steps and answers with what it measures."""
+    return LocalUpdate(
+        start=measure,
+        sample=lambda local, client, key: (),
+        estimate=lambda local, trajectory, client, key: ((), local),
+        apply=lambda local, direction, client: local,
+        finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
+        local_steps=0,
+        possible=possible,
+    )
 
 
 def _distribution(start: Any) -> Any:

@@ -9,14 +9,14 @@ from jax import Array
 from fedrl import trees
 from fedrl.arguments import at_least, checked
 from fedrl.environments.tabular import finite, solvers
-from fedrl.evaluation import Evaluation, check_mdps, choosing, evaluation_exchange
+from fedrl.evaluation import Evaluation, check_mdps, choosing, evaluation_exchange, measuring
 from fedrl.federations.federation import Federation
 from fedrl.keys import Key
 from fedrl.selection.participation import everyone
 from fedrl.selection.selection import BuildSelection
 from fedrl.theory.bit_level import best_objective
 from fedrl.trees import Tree
-from fedrl.types import Algorithm, Client, Cohort, Exchange, LocalUpdate, Metrics, Server, stepwise
+from fedrl.types import Algorithm, Client, Cohort, Exchange, Metrics, Server, stepwise
 
 __all__ = ["exact_objective"]
 
@@ -86,14 +86,7 @@ def exact_objective(
                 best_objective(policy, client.env_params, gamma, lam) - objective if gap else jnp.zeros_like(objective),
             )
 
-        local = LocalUpdate(
-            start=measure,
-            sample=lambda local, client, key: (),
-            estimate=lambda local, trajectory, client, key: ((), local),
-            apply=lambda local, direction, client: local,
-            finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
-            local_steps=0,
-        )
+        local = measuring(measure)
         return evaluation_exchange(algorithm, local, choosing(clients, algorithm, federation, local), receive)
 
     def receive(server: Server, found: _Measured, cohort: Cohort, key: Key) -> tuple[Server, Metrics]:

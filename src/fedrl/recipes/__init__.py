@@ -114,7 +114,7 @@ RECIPES = {
         "labbi2025.floors:RECIPE",
         "Labbi et al. 2025, Theorem E.12",
         "at a fixed step, does the gap to the optimum fall like 1/M, and grow like epsilon^2 where environments differ?",
-        4.0,
+        3.0,
     ),
     "labbi2025/theorem31": Entry(
         "labbi2025.theorem31:RECIPE",
