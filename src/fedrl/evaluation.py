@@ -34,9 +34,11 @@ from fedrl.types import (
     Metrics,
     Mode,
     Policy,
+    Possible,
     Receive,
     Server,
     SharedSample,
+    Start,
     Trajectory,
     stepwise,
 )
@@ -59,7 +61,9 @@ def exact_return(
     rho = None if start is None else _distribution(start)
 
     def build(algorithm: Algorithm, federation: Federation) -> Exchange:
-        _check_mdps(federation, rho)
+        check_mdps("exact_return", federation)
+        finite.warn_near_one("exact_return", federation.environment.gamma)
+        _check_start(federation, rho)
         gamma = federation.environment.gamma
         policy = _acting(algorithm, deterministic)
 
@@ -73,18 +77,23 @@ def exact_return(
             pi = table(algorithm.theta_of(answer, client), client.env_params)
             return jnp.dot(client.env_params.start if rho is None else rho, solvers.value(client.env_params, pi, gamma))
 
-        local = LocalUpdate(
-            start=value,
-            sample=lambda local, client, key: (),
-            estimate=lambda local, trajectory, client, key: ((), local),
-            apply=lambda local, direction, client: local,
-            finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
-            local_steps=0,
-            possible=lambda value, client: _possible(value, client, gamma),
-        )
-        return evaluation_exchange(algorithm, local, _choose(clients, algorithm, federation, local))
+        local = measuring(value, possible=lambda value, client: _possible(value, client, gamma))
+        return evaluation_exchange(algorithm, local, choosing(clients, algorithm, federation, local))
 
     return build
+
+
+def measuring(measure: Start, possible: Possible | None = None) -> LocalUpdate:
+    """A client that takes no steps and answers with what it measures."""
+    return LocalUpdate(
+        start=measure,
+        sample=lambda local, client, key: (),
+        estimate=lambda local, trajectory, client, key: ((), local),
+        apply=lambda local, direction, client: local,
+        finish=lambda local, client: (local, (), jnp.zeros((), jnp.int32)),
+        local_steps=0,
+        possible=possible,
+    )
 
 
 def _distribution(start: Any) -> Any:
@@ -98,13 +107,18 @@ def _distribution(start: Any) -> Any:
     return rho
 
 
-def _check_mdps(federation: Federation, rho: Any) -> None:
+def check_mdps(evaluation: str, federation: Federation) -> None:
+    """Refuse a federation whose clients are not finite MDPs, which `evaluation` solves."""
     env_params = jax.eval_shape(federation.example)
     if not isinstance(env_params, finite.MDP):
         raise ValueError(
-            f"exact_return solves finite MDPs, but this federation's parameters are {type(env_params).__name__}; "
+            f"{evaluation} solves finite MDPs, but this federation's parameters are {type(env_params).__name__}; "
             "use evaluation=sampled_return()"
         )
+
+
+def _check_start(federation: Federation, rho: Any) -> None:
+    env_params = jax.eval_shape(federation.example)
     if rho is not None and rho.shape != env_params.start.shape:
         raise ValueError(
             f"start has {len(rho)} states, the MDPs {env_params.start.shape[0]}; give one probability per state"
@@ -184,12 +198,12 @@ def sampled_return(
             finish=lambda local, client: (local.mean_return, (), jnp.zeros((), jnp.int32)),
             mode=Mode.of(compiled=isinstance(environment, Environment), shared_env=sampling.shared_env),
         )
-        return evaluation_exchange(algorithm, local, _choose(clients, algorithm, federation, local))
+        return evaluation_exchange(algorithm, local, choosing(clients, algorithm, federation, local))
 
     return build
 
 
-def _choose(clients: BuildSelection, algorithm: Algorithm, federation: Federation, local: LocalUpdate) -> Choose:
+def choosing(clients: BuildSelection, algorithm: Algorithm, federation: Federation, local: LocalUpdate) -> Choose:
     return drawing(clients, federation, Learner(algorithm.policy, algorithm.init, local))
 
 

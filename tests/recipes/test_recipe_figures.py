@@ -9,7 +9,8 @@ from fedrl.experiments.recipe import Outcome
 from fedrl.recipes.fedagent import _results as agents
 from fedrl.recipes.fedagent import smollm2
 from fedrl.recipes.fedagent._config import Config
-from fedrl.recipes.labbi2025 import _figures, _speed_up
+from fedrl.recipes.labbi2025 import _figures, _floors, _speed_up
+from fedrl.recipes.labbi2025 import floors as labbi2025_floors
 from fedrl.recipes.labbi2025._family import FEDPG, SYNTHETIC
 from fedrl.recipes.wang2024 import _betas, _deep, fig1, fig2, table2, table3
 from fedrl.recipes.xie2025 import _levels, fig5
@@ -47,6 +48,24 @@ def test_labbi2025_speed_up(tmp_path, monkeypatch):
         assert (drawn.get_xdata().tolist(), drawn.get_ydata().tolist()) == ([2, 4], [4.0 + i, 5.0 + i])
         np.testing.assert_allclose(missing.get_ydata(), [0.6 - 0.1 * i, 0.5 - 0.1 * i])
     assert drawn.get_label() == "M = 2, step 1"
+
+
+def test_labbi2025_floors(tmp_path, monkeypatch):
+    """Left against M with the 1/M line through the first, right against epsilon with its square."""
+    config = _floors.Settings(clients=(1, 4), epsilons=(0.1, 0.2))
+    names = list(_floors.build(config))
+    found = {name: np.array([1.0, 3.0]) * (i + 1) for i, name in enumerate(names)}
+    monkeypatch.setattr(labbi2025_floors, "floors", lambda arms: found)
+    with saved_figures() as figures:
+        labbi2025_floors.draw(config, {}, tmp_path)
+    left, right = figures[0].axes
+    sizes = [((1.0, 4.0), [2 * (1 + names.index(f"M={M}")) for M in config.clients])]
+    assert [(tuple(x), y) for (x, y), _ in errors(left)][:1] == sizes
+    guides = [line for axes in (left, right) for line in axes.get_lines() if line.get_linewidth() == 0.8]
+    for line, power in zip(guides, (-1.0, 2.0), strict=True):
+        x, y = np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+        np.testing.assert_allclose(y[-1] / y[0], (x[-1] / x[0]) ** power)
+    assert len(errors(right)) == 3
 
 
 def test_wang2024_curves(tmp_path):

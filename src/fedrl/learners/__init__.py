@@ -1,8 +1,10 @@
-"""How a client learns. `ppo`, `trpo` and `tac` are whole learners; `reinforce`, `svrpg`, `hapg` and `q_learning` are
-directions, which `gradient_learner` turns into learners. To write a direction of your own, return a `Direction`.
+"""How a client learns. `ppo`, `trpo` and `tac` are whole learners; `reinforce`, `exact_gradient`, `svrpg`, `hapg` and
+`q_learning` are directions, which `gradient_learner` turns into learners. To write a direction of your own, return a
+`Direction`.
 """
 
 from fedrl.learners.decay import exponential
+from fedrl.learners.exact_gradient import exact_gradient
 from fedrl.learners.gradient_steps import BuildDirection, Direction, gradient_learner
 from fedrl.learners.hapg import hapg
 from fedrl.learners.local_step_counts import fixed_steps, random_steps, steps_by_time
@@ -29,6 +31,7 @@ __all__ = [
     "clipped",
     "decaying",
     "dropping",
+    "exact_gradient",
     "exponential",
     "fixed_steps",
     "gradient_learner",

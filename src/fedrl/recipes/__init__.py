@@ -110,6 +110,12 @@ RECIPES = {
         "linear speed-up of S-, RS- and b-RS-FedPG on GridWorld, mildly heterogeneous",
         1.0,
     ),
+    "labbi2025/speed-up": Entry(
+        "labbi2025.floors:RECIPE",
+        "Labbi et al. 2025, Theorem E.12",
+        "at a fixed step, does the gap to the optimum fall like 1/M, and grow like epsilon^2 where environments differ?",
+        3.0,
+    ),
     "labbi2025/theorem31": Entry(
         "labbi2025.theorem31:RECIPE",
         "Labbi et al. 2025, Theorem 3.1",

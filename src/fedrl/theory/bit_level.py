@@ -6,8 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from fedrl.environments.tabular import solvers
 from fedrl.environments.tabular.finite import MDP
 from fedrl.policies.bit_softmax import bits_for
+from fedrl.types import Policy
 
 
 def bit_discount(gamma: float, k: int) -> float:
@@ -49,6 +51,15 @@ def bit_level_mdp(mdp: MDP, gamma: float, k: int | None = None) -> MDP:
 def entropy_regularised(mdp: MDP, log_pi: jax.Array, lam: float) -> MDP:
     """`mdp` with reward r - lam log pi: its value under pi is the entropy-regularised one, Eq. (7)."""
     return mdp._replace(reward=mdp.reward - lam * log_pi)
+
+
+def best_objective(policy: Policy, mdp: MDP, gamma: float, lam: float = 0.0) -> jax.Array:
+    """sup of `solvers.objective` over theta, exactly: J_sm* at lam = 0, J_r* of a softmax table, J_b* of a bit-level one."""
+    if lam == 0.0:
+        return jnp.dot(mdp.start, solvers.optimal(mdp, gamma)[1])
+    k = policy.decisions
+    whole, discount = (bit_level_mdp(mdp, gamma, k), bit_discount(gamma, k)) if k > 1 else (mdp, gamma)
+    return jnp.dot(whole.start, solvers.soft_optimal(whole, discount, lam)[1])
 
 
 def projection_radius(lam: float, gamma: float, k: int = 1) -> float:

