@@ -1,6 +1,5 @@
-"""The recipes on client drift: exact gradients, arms that differ as they should, claims that follow the numbers."""
+"""The recipes on client drift: arms that differ as they should, claims that follow the numbers."""
 
-import jax
 import numpy as np
 import pytest
 from support.decisions import decided, worst
@@ -8,23 +7,10 @@ from support.drawn import errors, lines, saved_figures
 from support.federations import federation
 
 from fedrl import train
-from fedrl.algorithms.fedavg import pavg
-from fedrl.engines.fused import fused
-from fedrl.environments.tabular import solvers
 from fedrl.experiments import experiment, orders
 from fedrl.experiments.recipe import Outcome, RecipeError
 from fedrl.recipes.wang2024 import _drift, conflict, drift
 from fedrl.records import folder
-
-
-def test_the_gradient_is_that_of_the_mean_over_clients():
-    where, method = federation(3), pavg(eta=0.3, local_steps=2, horizon=5)
-    run = train(method, where, rounds=2, seed=1, engine=fused("map"), evaluation=_drift.exact_gradient)
-    policy, theta = method(where).policy, run.theta[0]
-    gradients = jax.vmap(lambda mdp: solvers.gradient(policy, theta, mdp, 0.8))(where.env_params)
-    expected = np.sum(np.mean(np.asarray(gradients), axis=0) ** 2)
-    np.testing.assert_allclose(run.rows[-1][_drift.GRADIENT], expected, rtol=1e-4)
-    assert expected > 1e-4
 
 
 def test_two_step_sizes_move_as_far_but_stay_near():
@@ -64,7 +50,7 @@ def outcomes(ends: dict[str, float], norms: dict[str, float], apart: float = 1e-
     found = {}
     for index, name in enumerate(NAMES, start=1):
         seeds = apart * index * np.arange(4)
-        norm = {"gradient_norm2": norms[name], "gradient_norm2_by_seed": (norms[name] + seeds).tolist()}
+        norm = {"gradient_norm_by_seed": np.sqrt(norms[name] + seeds).tolist()}
         levels = (1.07, 0.5 * (1.07 + ends[name]), ends[name])
         rows = [{"round": i, "return_by_seed": (level + i * seeds).tolist()} | norm for i, level in enumerate(levels)]
         found[name] = Outcome(rows, (ends[name] + 2 * seeds)[:, None])
@@ -94,7 +80,7 @@ def test_what_is_drawn(tmp_path):
     returns, squared = figures[0].axes
     assert lines(returns)["PAvg"] == ([0, 1, 2], pytest.approx([1.07, 1.035, 1.0]))
     assert lines(returns)["optimum: 1.2"][1] == [1.2, 1.2]
-    assert [line.get_ydata().tolist() for line in squared.get_lines()] == [[0.1] * 3] * 4
+    assert [line.get_ydata().tolist() for line in squared.get_lines()] == [pytest.approx([0.1] * 3)] * 4
 
 
 def conflicting(levels: dict[str, float], config: conflict.Config) -> dict[str, Outcome]:

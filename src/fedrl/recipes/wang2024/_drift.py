@@ -4,25 +4,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
-from fedrl import trees
 from fedrl.algorithms.fedavg import pavg
-from fedrl.environments.tabular import solvers
-from fedrl.evaluation import exact_return
 from fedrl.experiments import judge
-from fedrl.experiments.recipe import Claim
-from fedrl.federations.federation import Federation, Method
-from fedrl.keys import Key
+from fedrl.experiments.recipe import Claim, Outcome
+from fedrl.federations.federation import Method
 from fedrl.recipes.wang2024._deep import BASELINE, HAPG, METHODS, SVRPG
-from fedrl.trees import Tree
-from fedrl.types import Algorithm, Client, Cohort, Exchange, Metrics, Server, stepwise
+from fedrl.records import log
 
 TWO_STEPS = "PAvg, two step sizes"
-GRADIENT = "gradient_norm2"
 
 
 @dataclass(frozen=True)
@@ -90,21 +81,7 @@ def numbers(gaps: Gaps) -> dict[str, dict[str, float]]:
     return {name: {"gap": mean, "se": error} for name, (mean, error) in gaps.items()}
 
 
-def exact_gradient(algorithm: Algorithm, federation: Federation) -> Exchange:
-    """`exact_return` that also measures ||grad J(theta)||^2, which the theorems bound, under the name of `GRADIENT`."""
-    exchange, policy = exact_return()(algorithm, federation), stepwise(algorithm.policy)
-    gamma = federation.environment.gamma
-
-    def start(answer: Tree, client: Client, key: Key) -> tuple[Array, Tree]:
-        theta = algorithm.theta_of(answer, client)
-        value = exchange.local.start(answer, client, key)
-        return value, solvers.gradient(policy, theta, client.env_params, gamma)
-
-    def receive(server: Server, uploads: tuple[Array, Tree], cohort: Cohort, key: Key) -> tuple[Server, Metrics]:
-        returns, gradients = uploads
-        server, metrics = exchange.receive(server, returns, cohort, key)
-        mean = jax.tree.map(lambda x: trees.weighted_sum(cohort.weight, x), gradients)
-        return server, metrics | {GRADIENT: trees.squared_norm(mean)}
-
-    local = exchange.local._replace(start=start, possible=lambda local, client: jnp.isfinite(local[0]))
-    return exchange._replace(local=local, receive=receive)
+def squared_gradients(outcome: Outcome) -> tuple[np.ndarray, np.ndarray]:
+    """Rounds, and ||grad J(theta)||^2 [n, seeds], which the theorems bound; arms are measured by `exact_objective()`."""
+    rounds, norms = log.columns(outcome.rows, "gradient_norm_by_seed")
+    return rounds, np.square(norms)

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 
 from fedrl.engines.fused import fused
 from fedrl.environments.tabular import finite, random_mdp
+from fedrl.exact_objective import exact_objective
 from fedrl.experiments import judge
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe, RecipeError
 from fedrl.federations.federation import Federation
@@ -76,7 +77,7 @@ def _arm(config: Config, kind: Kind, cell: Cell) -> Arm:
 
     federation = Federation(finite.environment(5, 5, GAMMA), draw, clients=config.clients, settings=(cell.conflict,))
     method = _drift.method(config, kind, local_steps=cell.local_steps, horizon=cell.horizon)
-    return Arm(method, federation, config.rounds, fused(config.over), _drift.exact_gradient, config.eval_every)
+    return Arm(method, federation, config.rounds, fused(config.over), exact_objective(), config.eval_every)
 
 
 def claims(config: Config, arms: dict[str, Outcome]) -> list[Claim]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from fedrl.engines.fused import fused
 from fedrl.environments.tabular import finite
+from fedrl.exact_objective import exact_objective
 from fedrl.experiments import judge
 from fedrl.experiments.recipe import Arm, Claim, Outcome, Recipe
 from fedrl.federations.federation import Federation
@@ -21,8 +22,7 @@ from fedrl.recipes import facts
 from fedrl.recipes.wang2024 import _deep as deep
 from fedrl.recipes.wang2024 import _drift
 from fedrl.recipes.wang2024._deep import BASELINE, SVRPG
-from fedrl.recipes.wang2024._drift import GRADIENT, TWO_STEPS, Kind, every_above, gap, label
-from fedrl.records import log
+from fedrl.recipes.wang2024._drift import TWO_STEPS, Kind, every_above, gap, label, squared_gradients
 
 GAMMA = 0.5
 CLOSE = 0.01  # two step sizes do as well if their end is lower by this share of the best value at most
@@ -44,7 +44,7 @@ def build(config: Config) -> dict[str, Arm]:
     for kind in (Kind(BASELINE), *two_steps(config), *momentum(config)):
         method = _drift.method(config, kind, local_steps=config.local_steps, horizon=config.horizon)
         arms[label(kind)] = Arm(
-            method, federation, config.rounds, fused(config.over), _drift.exact_gradient, config.eval_every
+            method, federation, config.rounds, fused(config.over), exact_objective(), config.eval_every
         )
     return arms
 
@@ -109,7 +109,7 @@ def _faster(config: Config, arms: dict[str, Outcome], plain: str) -> Claim:
 
 def _smaller(config: Config, arms: dict[str, Outcome]) -> Claim:
     """What Theorem 6.4 bounds, at the end."""
-    last = {name: log.columns(arms[name].rows, f"{GRADIENT}_by_seed")[1][-1] for name in arms}
+    last = {name: squared_gradients(arms[name])[1][-1] for name in arms}
     gaps = {name: gap(last[BASELINE], last[name]) for name in map(label, momentum(config))}
     return every_above(f"||grad J||^2 of every momentum ends below that of {BASELINE}, by 3 SE", gaps)
 
@@ -123,7 +123,7 @@ def draw(config: Config, arms: dict[str, Outcome], folder: Path) -> list[Path]:
         mean, error = values.mean(axis=1), _errors(values)
         returns.plot(rounds, mean, label=name, **look)
         returns.fill_between(rounds, mean - error, mean + error, color=look["color"], alpha=0.2, linewidth=0)
-        norms.plot(rounds, log.columns(outcome.rows, GRADIENT)[1], **look)
+        norms.plot(rounds, squared_gradients(outcome)[1].mean(axis=1), **look)
     returns.axhline(optimum(config), color="grey", linestyle=":", label=f"optimum: {optimum(config):g}")
     returns.set(xlabel="round", ylabel="discounted return J (band: ± 1 s.e.)")
     norms.set(xlabel="round", ylabel="squared norm of grad J", yscale="log")
