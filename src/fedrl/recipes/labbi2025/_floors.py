@@ -27,9 +27,9 @@ NOISELESS = "exact gradients of T steps"
 class Settings:
     clients: tuple[int, ...] = (1, 4, 16)  # M, ascending, from 1 on
     epsilons: tuple[float, ...] = (0.1, 0.4)  # shares of the individual kernels, ascending; 0 in the other arms
-    rounds: int = 500  # R: rounds of communication
+    rounds: int = 2000  # R: rounds of communication
     exact_rounds: int = 2000  # rounds of the arms without noise: cheap, and the slow worlds need them
-    eval_every: int = 10  # rounds between measurements; of the arms without noise as many measurements
+    eval_every: int = 20  # rounds between measurements; of the arms without noise as many measurements
     eta: float = 0.02  # step size, the same for all M
     local_steps: int = 5  # H: steps between two rounds
     horizon: int = 60  # T: steps of an episode

@@ -21,9 +21,7 @@ from fedrl.recipes.labbi2025._floors import ONE_STEP, POOLED, Settings, build
 PAPER_SETTINGS = {
     "clients": (1, 4, 16, 64),
     "epsilons": (0.1, 0.2, 0.4),
-    "rounds": 2000,
     "exact_rounds": 8000,
-    "eval_every": 20,
 }
 
 
