@@ -18,7 +18,8 @@ from fedrl.organisations import answers
 from fedrl.organisations.answers import Question
 from fedrl.organisations.sites import Part, Sites
 
-LOOK = 0.1  # seconds between looks for answers
+LOOK, LONGEST = 0.1, 1.0  # seconds between looks for answers, of which each is work for the SuperLink
+PART = 0.02  # of the time that a trip has taken already: how long the next pause may be
 
 
 class Work(NamedTuple):
@@ -56,7 +57,8 @@ class Trip:
             if not waiting and not short:
                 break
             self._say(short and not waiting, missing)
-            time.sleep(LOOK)
+            left = min((end - elapsed for end in (rules.deadline, rules.patience) if end > elapsed), default=LONGEST)
+            time.sleep(max(LOOK, min(PART * elapsed, LONGEST, left)))
         for site in missing:
             self._leave_out(site, elapsed)
 
