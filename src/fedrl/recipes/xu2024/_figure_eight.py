@@ -144,4 +144,5 @@ def _engine(config: Config) -> Engine:
 
 
 def draw(config: Config, arms: dict[str, Outcome], path: Path, title: str) -> Path:
-    return curves.draw(arms, references.figure_eight(config.length), path, title, epochs=config.epochs, v_ref=SPEED)
+    levels = references.figure_eight(config.length, config.acceleration)
+    return curves.draw(arms, levels, path, title, epochs=config.epochs, v_ref=SPEED)
