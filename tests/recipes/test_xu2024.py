@@ -80,12 +80,14 @@ def test_settings_of_the_environment_arrive():
 
 def test_settings_of_the_learner_arrive(monkeypatch):
     monkeypatch.setattr(eight, "ppo", lambda **settings: settings)
-    monkeypatch.setattr(eight, "gaussian_mlp", lambda *hidden, last: (hidden, last))
-    found = eight.learner(eight.Config(gae_lambda=0.5, optimizer="sgd", last=0.01))
-    assert (found["gae_lambda"], found["value_last"], found["policy"]) == (0.5, 0.01, ((64, 64), 0.01))
+    monkeypatch.setattr(eight, "gaussian_mlp", lambda *hidden, **first: (hidden, first))
+    found = eight.learner(eight.Config(gae_lambda=0.5, optimizer="sgd", last=0.01, log_std=-1.0, hold=20))
+    assert (found["gae_lambda"], found["value_last"]) == (0.5, 0.01)
+    assert found["policy"] == ((64, 64), {"last": 0.01, "log_std": -1.0, "hold": 20})
     for optimizer in (found["optimizer"], found["critic_optimizer"]):
         gradient = {"w": np.array([3.0, 4.0])}  # a norm of 5: plain SGD does not clip
         update, _ = optimizer.update(gradient, optimizer.init(gradient))
         np.testing.assert_array_equal(update["w"], gradient["w"])
     usual = eight.learner(eight.Config())
-    assert (usual["gae_lambda"], usual["value_last"], usual["policy"]) == (0.95, 1.0, ((64, 64), 1.0))
+    assert (usual["gae_lambda"], usual["value_last"]) == (0.95, 1.0)
+    assert usual["policy"] == ((64, 64), {"last": 1.0, "log_std": 0.0, "hold": 1})

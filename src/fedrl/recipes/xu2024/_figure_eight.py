@@ -52,6 +52,8 @@ class Config:
     hidden: int = 64  # units in each layer of the networks
     last: float = 1.0  # factor on the first weights of the last layer, of actor and critic; 0.01 starts both near zero
     filters: Literal["pooled", "own"] = "own"  # statistics that standardise observations: each agent's, or pooled
+    log_std: float = 0.0  # logarithm of the standard deviation of actions at first
+    hold: int = 1  # steps for which an agent's deviation from its mean action stays the same
     repetitions: int = 5  # episodes of a test
     test_every: int = 10  # epochs between two tests
 
@@ -67,7 +69,7 @@ def learner(config: Config, eta: float | None = None, remember: int = 0) -> Buil
         raise RecipeError(f"optimizer is adam or sgd, got {config.optimizer!r}; try --set optimizer=sgd")
     optimizer, critic_optimizer = optimizers[config.optimizer]
     return ppo(
-        policy=gaussian_mlp(config.hidden, config.hidden, last=config.last),
+        policy=gaussian_mlp(config.hidden, config.hidden, last=config.last, log_std=config.log_std, hold=config.hold),
         value=(config.hidden, config.hidden),
         value_last=config.last,
         steps=config.minibatch,
