@@ -41,7 +41,7 @@ def main() -> None:
     sumo = one_at_a_time()(same, real.federation, real.evaluation(same, real.federation), 1)
     report("SUMO", sumo.evaluate(state))
     sumo.close()
-    for name, speed in references.figure_eight(config.length).items():
+    for name, speed in references.figure_eight(config.length, config.acceleration).items():
         print(f"{name:>20}: {speed:.2f}")
 
 

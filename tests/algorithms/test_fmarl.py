@@ -18,6 +18,8 @@ from fedrl.learners.decay import exponential
 from fedrl.learners.gradient_steps import gradient_learner
 from fedrl.learners.local_step_counts import fixed_steps, random_steps, steps_by_time
 from fedrl.learners.reinforce import reinforce
+from fedrl.selection import participation
+from fedrl.selection.selection import Selection
 
 M, TAU, ROUNDS = 5, 3, 3
 LEARNER = gradient_learner(reinforce(horizon=10, batch=2), eta=0.3, local_steps=TAU)
@@ -144,10 +146,38 @@ def test_paces():
     assert steps == [8, 5, 4, 2]  # Eq. 6
     often = [int(random_steps(2, 4)(1, 6)(Client(jnp.int32(0), (), (), ()), jax.random.key(i))) for i in range(60)]
     assert sorted(set(often)) == [2, 3, 4]
-    with pytest.raises(ValueError, match=r"clients \[1\] finish no update in a period of tau=3; raise tau or exclude"):
-        steps_by_time([1.0, 9.0])(2, 3)
-    with pytest.raises(ValueError, match="expected 2 numbers of local updates between 1 and tau=3"):
-        fixed_steps([1, 4])(2, 3)
+    slow = steps_by_time([1.0, 9.0])(2, 3)
+    assert [int(slow(Client(jnp.int32(i), (), (), ()), jax.random.key(0))) for i in range(2)] == [3, 0]
+    for wrong in ([1, 4], [1, -1], [0, 0], [1]):
+        with pytest.raises(ValueError, match="expected 2 numbers of local updates between 0 and tau=3"):
+            fixed_steps(wrong)(2, 3)
+
+
+def of(*chosen: int):
+    """The selection of these clients."""
+
+    def build(federation, learner):
+        return Selection(lambda server, key: participation.cohort(federation, jnp.array(chosen, jnp.int32)))
+
+    return build
+
+
+def test_who_finishes_no_update_is_left_out():
+    """m = 3 of N = 5: the same as if the server had asked the three only, also in what is counted."""
+    paced = fmarl(LEARNER, tau=TAU, pace=steps_by_time([1.0, 9.0, 1.0, 3.0, 3.1]))
+    theta, metrics = theta_after(paced)
+    three = fmarl(LEARNER, tau=TAU, pace=fixed_steps([3, 1, 3, 1, 1]), selection=of(0, 2, 3))
+    wanted, counted = theta_after(three)
+    np.testing.assert_allclose(theta, wanted, rtol=1e-6)
+    assert metrics["train/updates"] == counted["train/updates"] == 3 + 3 + 1
+    assert metrics["train/answered"] == counted["train/answered"] == 3
+
+
+def test_neighbours_do_not_wait_for_who_finishes_no_update():
+    with pytest.raises(
+        ValueError, match=r"clients \[1\] finish no update in a period of tau=3, and neighbours would wait"
+    ):
+        fmarl(LEARNER, tau=TAU, pace=fixed_steps([3, 0, 3, 3, 3]), graph=ring(M))(federation(M))
 
 
 def test_bad_graphs_are_named():

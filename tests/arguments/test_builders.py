@@ -68,9 +68,10 @@ def test_the_settings_of_actor_critics_have_one_place_and_arrive(build, monkeypa
     defaults = vars(ActorCritic())
     assert {name: parameters[name].default for name in defaults} == defaults
     other = {
-        "policy": mlp(4), "value": (3,), "steps": 12, "num_envs": 3, "local_steps": 2, "critic_learning_rate": 0.5,
-        "critic_epochs": 7, "critic_minibatch": 5, "gae_lambda": 0.5, "filter_observations": False, "filter_rewards": False,
-        "filters": "own", "bootstrap": False, "warm_up": 24, "remember": 2,
+        "policy": mlp(4), "value": (3,), "value_last": 0.5, "steps": 12, "num_envs": 3, "local_steps": 2,
+        "critic_optimizer": optimizers.sgd(), "critic_learning_rate": 0.5, "critic_epochs": 7, "critic_minibatch": 5,
+        "gae_lambda": 0.5, "filter_observations": False, "filter_rewards": False, "filters": "own", "bootstrap": False,
+        "warm_up": 24, "remember": 2,
     }  # fmt: skip
     assert other.keys() == defaults.keys()
     assert not any(other[name] == defaults[name] for name in defaults)
@@ -104,9 +105,11 @@ def test_deep_fapi_takes_and_passes_on_all_of_ppo(build, monkeypatch):
     other |= {
         "policy": mlp(4),
         "value": (3,),
+        "value_last": 0.5,
         "steps": 12,
         "num_envs": 3,
         "local_steps": 2,
+        "critic_optimizer": optimizers.sgd(0.5),
         "critic_learning_rate": 0.5,
     }
     other |= {

@@ -1,11 +1,15 @@
 """What the critic is fitted to, by a trajectory whose returns are computed by hand (about 10 s)."""
 
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from support.actor_critics import PASSES, STEPS, TINY, UNFILTERED, Bench
 
 from fedrl import keys
 from fedrl.learners.filtering import Theta
+from fedrl.learners.optimizers import sgd
 from fedrl.learners.ppo import ppo
 from fedrl.policies.network import Layer
 from fedrl.types import Model, Trajectory
@@ -25,9 +29,9 @@ def walk() -> Trajectory:
     )
 
 
-def fitted(gae_lambda: float) -> np.ndarray:
-    """The values after one iteration that trains the critic until nothing moves."""
-    bench = Bench(ppo(**TINY | PASSES | UNFILTERED | FIT | {"gae_lambda": gae_lambda}))
+def fitted(gae_lambda: float, **settings: Any) -> np.ndarray:
+    """The values after one iteration that, unless `settings` say otherwise, trains the critic until nothing moves."""
+    bench = Bench(ppo(**TINY | PASSES | UNFILTERED | FIT | {"gae_lambda": gae_lambda} | settings))
     critic = (Layer((1 - GAMMA) * jnp.asarray(VALUES)[:, None], jnp.zeros(1)),)  # it gives (1 - gamma) V
     local = bench.learner.local.start(
         Model(Theta(bench.theta.actor, critic), jnp.int32(0)), bench.client, keys.of_seed(0)
@@ -44,3 +48,23 @@ def test_the_critic_is_fitted_to_advantage_plus_value():
 
 def test_with_lam_zero_it_is_one_reward_and_the_next_value():
     np.testing.assert_allclose(fitted(0.0), [1.0 - 0.9 * 4.0, 2.0 + 0.9 * 3.0, 3.0 + 0.9 * 7.0, 4.0], atol=1e-2)
+
+
+def test_the_critic_can_start_near_zero():
+    """`value_last` scales the last kernel, and nothing else."""
+    settings = TINY | PASSES | UNFILTERED
+    plain, small = (Bench(ppo(**settings | {"value_last": scale})).theta for scale in (1.0, 0.01))
+    *first, (kernel, bias) = plain.critic
+    *same, (small_kernel, small_bias) = small.critic
+    np.testing.assert_allclose(small_kernel, 0.01 * kernel, rtol=1e-6)
+    jax.tree.map(np.testing.assert_array_equal, (first, bias, plain.actor), (same, small_bias, small.actor))
+
+
+def test_the_critic_can_be_fitted_by_plain_gradient_descent():
+    """One pass with `sgd(0.0)` moves a linear critic by minus its step times the gradient of the mean square error."""
+    once = {"critic_epochs": 1, "critic_optimizer": sgd(0.0), "critic_learning_rate": 0.5, "gae_lambda": 1.0}
+    to_go = np.array([1.0 + 0.9 * (2.0 + 0.9 * (3.0 + 3.6)), 2.0 + 0.9 * (3.0 + 3.6), 3.0 + 3.6, 4.0])
+    moved = fitted(**once) - VALUES
+    # each of four states has its own weight and shares the bias: d/dw = 2 (V - target) / 4, summed for the bias
+    gradient = (VALUES - to_go) / 2
+    np.testing.assert_allclose(moved, -0.5 * (gradient + gradient.sum()), rtol=1e-4)

@@ -65,3 +65,29 @@ def test_odd_settings_are_named():
         find.recipe("xu2024/fig4").build(eight.Config(length=100, minibatch=30))
     with pytest.raises(RecipeError, match="simulator is arrays or sumo, got 'sumo2'"):
         find.recipe("xu2024/fig4").build(eight.Config(simulator="sumo2"))
+    with pytest.raises(RecipeError, match="optimizer is adam or sgd, got 'lbfgs'"):
+        find.recipe("xu2024/fig4").build(eight.Config(optimizer="lbfgs"))
+
+
+def test_settings_of_the_environment_arrive():
+    config = eight.Config(acceleration=3.0, relative=True, gamma=0.99)
+    federation, plain = eight.federation(config), eight.federation(eight.Config())
+    assert federation.environment.gamma == 0.99
+    assert np.asarray(federation.env_params.acceleration).tolist() == [3.0] * eight.AGENTS
+    assert (plain.environment.gamma, float(plain.env_params.acceleration[0])) == (0.9, 1.0)
+    assert federation.environment.observations.low != plain.environment.observations.low  # gaps may be negative
+
+
+def test_settings_of_the_learner_arrive(monkeypatch):
+    monkeypatch.setattr(eight, "ppo", lambda **settings: settings)
+    monkeypatch.setattr(eight, "gaussian_mlp", lambda *hidden, **first: (hidden, first))
+    found = eight.learner(eight.Config(gae_lambda=0.5, optimizer="sgd", last=0.01, log_std=-1.0, hold=20))
+    assert (found["gae_lambda"], found["value_last"]) == (0.5, 0.01)
+    assert found["policy"] == ((64, 64), {"last": 0.01, "log_std": -1.0, "hold": 20})
+    for optimizer in (found["optimizer"], found["critic_optimizer"]):
+        gradient = {"w": np.array([3.0, 4.0])}  # a norm of 5: plain SGD does not clip
+        update, _ = optimizer.update(gradient, optimizer.init(gradient))
+        np.testing.assert_array_equal(update["w"], gradient["w"])
+    usual = eight.learner(eight.Config())
+    assert (usual["gae_lambda"], usual["value_last"]) == (0.95, 1.0)
+    assert usual["policy"] == ((64, 64), {"last": 1.0, "log_std": 0.0, "hold": 1})

@@ -38,9 +38,11 @@ def deep_fapi_with_federated_evaluation(
     entropy: Schedule | float = 0.0,
     policy: BuildPolicy = ActorCritic.policy,
     value: tuple[int, ...] = ActorCritic.value,
+    value_last: float = ActorCritic.value_last,
     steps: int = ActorCritic.steps,
     num_envs: int = ActorCritic.num_envs,
     local_steps: int = ActorCritic.local_steps,
+    critic_optimizer: optax.GradientTransformation = ActorCritic.critic_optimizer,
     critic_learning_rate: float = ActorCritic.critic_learning_rate,
     critic_epochs: int = ActorCritic.critic_epochs,
     critic_minibatch: int = ActorCritic.critic_minibatch,
@@ -60,10 +62,10 @@ def deep_fapi_with_federated_evaluation(
     learner = partial(
         ppo,
         trust=trust, optimizer=optimizer, learning_rate=learning_rate, minibatch=minibatch, entropy=entropy,
-        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps,
-        critic_learning_rate=critic_learning_rate, critic_minibatch=critic_minibatch, gae_lambda=gae_lambda,
-        filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap,
-        warm_up=warm_up, remember=remember,
+        policy=policy, value=value, value_last=value_last, steps=steps, num_envs=num_envs, local_steps=local_steps,
+        critic_optimizer=critic_optimizer, critic_learning_rate=critic_learning_rate, critic_minibatch=critic_minibatch,
+        gae_lambda=gae_lambda, filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters,
+        bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
     evaluate, improve = learner(epochs=0, critic_epochs=critic_epochs), learner(epochs=epochs, critic_epochs=0)
 
@@ -90,9 +92,11 @@ def deep_fapi_without_federated_evaluation(
     entropy: Schedule | float = 0.0,
     policy: BuildPolicy = ActorCritic.policy,
     value: tuple[int, ...] = ActorCritic.value,
+    value_last: float = ActorCritic.value_last,
     steps: int = ActorCritic.steps,
     num_envs: int = ActorCritic.num_envs,
     local_steps: int = ActorCritic.local_steps,
+    critic_optimizer: optax.GradientTransformation = ActorCritic.critic_optimizer,
     critic_learning_rate: float = ActorCritic.critic_learning_rate,
     critic_epochs: int = ActorCritic.critic_epochs,
     critic_minibatch: int = ActorCritic.critic_minibatch,
@@ -111,9 +115,9 @@ def deep_fapi_without_federated_evaluation(
     learner = ppo(
         epochs=epochs, critic_epochs=critic_epochs,
         trust=trust, optimizer=optimizer, learning_rate=learning_rate, minibatch=minibatch, entropy=entropy,
-        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps,
-        critic_learning_rate=critic_learning_rate, critic_minibatch=critic_minibatch, gae_lambda=gae_lambda,
-        filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap,
-        warm_up=warm_up, remember=remember,
+        policy=policy, value=value, value_last=value_last, steps=steps, num_envs=num_envs, local_steps=local_steps,
+        critic_optimizer=critic_optimizer, critic_learning_rate=critic_learning_rate, critic_minibatch=critic_minibatch,
+        gae_lambda=gae_lambda, filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters,
+        bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
     return fedavg(own_critic(learner), selection=selection, combine=combine, channel=channel, project=project)

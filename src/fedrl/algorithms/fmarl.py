@@ -6,8 +6,11 @@ Works with any learner on any federation; clients that share one environment (tr
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 
+from fedrl import keys
 from fedrl.aggregation.mean import mean
 from fedrl.algorithms.federated import Project, check_combine, federated
 from fedrl.algorithms.server_rules import mean_displacement
@@ -16,11 +19,22 @@ from fedrl.channels.graphs import Graph, consensus
 from fedrl.channels.plain import plain
 from fedrl.core.round import weighted_means
 from fedrl.federations.federation import Federation, Method
+from fedrl.keys import Key
 from fedrl.learners.decay import COUNTS, Decay, constant, counted
 from fedrl.learners.local_step_counts import StepCounts
 from fedrl.selection.participation import everyone
-from fedrl.selection.selection import BuildSelection
-from fedrl.types import Algorithm, BuildLearner, Channel, Cohort, Combine, Learner, Metrics
+from fedrl.selection.selection import BuildSelection, Selection
+from fedrl.types import (
+    Algorithm,
+    BuildLearner,
+    Channel,
+    Client,
+    Cohort,
+    Combine,
+    Learner,
+    Metrics,
+    StepsOf,
+)
 
 
 @checked
@@ -40,6 +54,8 @@ def fmarl(
     project: Project | None = None,
 ) -> Method:
     """Everyone makes tau local updates (tau_i with a `pace`), then the server averages them: Algorithm 1, Eqs. 5 and 11.
+
+    Clients that finish no update in a period (tau_i = 0) upload nothing, and the mean is over the m others.
 
     `decay` weights the y-th update by D(y) (Eqs. 18, 19). With a `graph`, neighbours exchange directions before each step,
     `interactions` (E) times with step size `epsilon` (Algorithm 2, Eqs. 23 to 25); a client
@@ -65,16 +81,53 @@ def fmarl(
                 "every client needs one place in the graph"
             )
 
+        steps_of = pace(federation.count, tau) if pace else None
+        finishes = _finishes(steps_of, federation.count)
+        if active_graph is not None and not finishes.all():
+            slow = np.flatnonzero(~finishes).tolist()
+            raise ValueError(
+                f"clients {slow} finish no update in a period of tau={tau}, and neighbours would wait for their directions; "
+                "raise tau, or give a federation and a graph without them"
+            )
+
         def with_step_counts(environment: Any) -> Learner:
             built = learner(environment)
-            steps_of = pace(federation.count, tau) if pace else None
             return built._replace(local=counted(built.local, decay)._replace(local_steps=tau, steps_of=steps_of))
 
         return federated(
-            rule, with_step_counts, selection=selection, combine=combine, channel=channel, project=project,
-            mix=consensus(active_graph, epsilon, interactions) if active_graph else None,
+            rule, with_step_counts, selection=_without(selection, finishes), combine=combine, channel=channel,
+            project=project, mix=consensus(active_graph, epsilon, interactions) if active_graph else None,
             report=_counts(active_graph, interactions),
         )(federation)  # fmt: skip
+
+    return build
+
+
+def _finishes(steps_of: StepsOf | None, clients: int) -> np.ndarray:
+    """Which clients make any local update in a period."""
+    if steps_of is None:
+        return np.ones(clients, bool)
+    ids = jnp.arange(clients, dtype=jnp.int32)
+    return np.asarray(jax.vmap(lambda i: steps_of(Client(i, (), (), ()), keys.of_seed(0)))(ids)) > 0
+
+
+def _without(selection: BuildSelection, finishes: np.ndarray) -> BuildSelection:
+    """`selection` less the clients that finish no update: the m <= N agents of Section IV-A."""
+    if finishes.all():
+        return selection
+    counts = jnp.asarray(finishes)
+
+    def build(federation: Federation, learner: Learner) -> Selection:
+        inner = selection(federation, learner)
+
+        def choose(server: Any, key: Key) -> Cohort:
+            cohort = inner.choose(server, key)
+            present = cohort.present & counts[cohort.ids]
+            weight = jnp.where(present, cohort.weight, 0.0)
+            total = jnp.sum(weight)
+            return cohort._replace(present=present, weight=weight / jnp.where(total > 0.0, total, 1.0))
+
+        return inner._replace(choose=choose)
 
     return build
 

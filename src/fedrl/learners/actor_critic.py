@@ -24,7 +24,7 @@ from fedrl.learners import iteration
 from fedrl.learners.actor_critic_settings import ActorCritic
 from fedrl.learners.filtering import Theta, filtering, pooling
 from fedrl.learners.improvement import BuildImprovement, log_likelihood, surrogate
-from fedrl.learners.iteration import CRITIC, REPORTS, Iterate, Memory, Parts, filters_of
+from fedrl.learners.iteration import REPORTS, Iterate, Memory, Parts, filters_of
 from fedrl.learners.reports import means, nothing
 from fedrl.policies import network
 from fedrl.policies.filtered import Filtered, Filters, filtered
@@ -85,7 +85,7 @@ def _horizon(settings: ActorCritic) -> int:
 
 def _init(parts: Parts, key: Key) -> Theta:
     size, _ = network.inputs(parts.environment.observations)
-    critic = network.init(keys.of(key, "critic"), (size, *parts.settings.value, 1))
+    critic = network.init(keys.of(key, "critic"), (size, *parts.settings.value, 1), parts.settings.value_last)
     actor = parts.policy.init(keys.of(key, "actor"))
     return Theta(actor, critic, parts.filters.fresh() if parts.pooled else Filters())
 
@@ -106,7 +106,7 @@ def _first_memory(parts: Parts, client_id: Array, key: Key) -> Memory:
         parameters = _acting_parameters(parts, filters, theta.actor)
         like = shapes(parts.environment, parts.acting, parameters, horizon=_horizon(s), batch=s.num_envs * s.remember)
         recent = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like)
-    states = parts.improvement.init(theta.actor), CRITIC.init(theta.critic)
+    states = parts.improvement.init(theta.actor), s.critic_optimizer.init(theta.critic)
     return Memory(Filters() if parts.pooled else filters, *states, recent)
 
 

@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import optax
+
 from fedrl.arguments import at_least
+from fedrl.learners.optimizers import adam
 from fedrl.policies.mlp import mlp
 from fedrl.types import BuildPolicy
 
@@ -14,9 +17,11 @@ class ActorCritic:
 
     policy: BuildPolicy = mlp(64, 64, last=0.01)
     value: tuple[int, ...] = (64, 64)  # hidden layers of the critic
+    value_last: float = 1.0  # factor on the critic's last kernel at first, as `last` of the policy
     steps: int = 2048  # environment steps per iteration, over all `num_envs`
     num_envs: int = 8  # rows of steps / num_envs steps each; a new episode starts where one ends
     local_steps: int = 1  # iterations between two rounds
+    critic_optimizer: optax.GradientTransformation = adam()  # of unit step
     critic_learning_rate: float = 1e-3
     critic_epochs: int = 10  # 0: V stays as it is, only the policy is improved
     critic_minibatch: int = 64

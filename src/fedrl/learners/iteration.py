@@ -18,14 +18,12 @@ from fedrl.learners.advantage import HANDFUL, gae, standardised, values_after
 from fedrl.learners.filtering import Filtering, Theta
 from fedrl.learners.improvement import Batch, Improvement, log_likelihood
 from fedrl.learners.minibatches import descend, mean_square, rows
-from fedrl.learners.optimizers import adam
 from fedrl.learners.reports import EPISODES, Report, added, aside, critic_fit, ended_episodes, measured
 from fedrl.policies import network
 from fedrl.policies.filtered import Filters, merge_filters
 from fedrl.rollouts.episodes import env_steps
 from fedrl.types import Client, Policy, Trajectory
 
-CRITIC = adam()
 REPORTS = ("value_loss", "explained_variance", *EPISODES)  # beside those of the improvement
 
 
@@ -121,7 +119,8 @@ def fit(
     return descend(
         lambda critic, rows: mean_square(parts.unit * (values(parts, critic, rows.obs) - rows.target)),
         critic, state, batch, key,
-        optimizer=CRITIC, learning_rate=s.critic_learning_rate, epochs=s.critic_epochs, minibatch=s.critic_minibatch,
+        optimizer=s.critic_optimizer, learning_rate=s.critic_learning_rate, epochs=s.critic_epochs,
+        minibatch=s.critic_minibatch,
     )  # fmt: skip
 
 

@@ -40,9 +40,11 @@ def ppo(
     entropy: Schedule | float = 0.0,
     policy: BuildPolicy = ActorCritic.policy,
     value: tuple[int, ...] = ActorCritic.value,
+    value_last: float = ActorCritic.value_last,
     steps: int = ActorCritic.steps,
     num_envs: int = ActorCritic.num_envs,
     local_steps: int = ActorCritic.local_steps,
+    critic_optimizer: optax.GradientTransformation = ActorCritic.critic_optimizer,
     critic_learning_rate: float = ActorCritic.critic_learning_rate,
     critic_epochs: int = ActorCritic.critic_epochs,
     critic_minibatch: int = ActorCritic.critic_minibatch,
@@ -68,10 +70,10 @@ def ppo(
     at_least(1, minibatch=minibatch)
     learning_rate_at, entropy_at = as_schedule("learning_rate", learning_rate), as_schedule("entropy", entropy)
     settings = ActorCritic(
-        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps,
-        critic_learning_rate=critic_learning_rate, critic_epochs=critic_epochs, critic_minibatch=critic_minibatch,
-        gae_lambda=gae_lambda, filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters,
-        bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+        policy=policy, value=value, value_last=value_last, steps=steps, num_envs=num_envs, local_steps=local_steps,
+        critic_optimizer=critic_optimizer, critic_learning_rate=critic_learning_rate, critic_epochs=critic_epochs,
+        critic_minibatch=critic_minibatch, gae_lambda=gae_lambda, filter_observations=filter_observations,
+        filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
+import optax
 from jax import Array
 from jax.flatten_util import ravel_pytree
 from jax.scipy.sparse.linalg import cg
@@ -33,9 +34,11 @@ def trpo(
     shrink: float = 0.5,
     policy: BuildPolicy = ActorCritic.policy,
     value: tuple[int, ...] = ActorCritic.value,
+    value_last: float = ActorCritic.value_last,
     steps: int = ActorCritic.steps,
     num_envs: int = ActorCritic.num_envs,
     local_steps: int = ActorCritic.local_steps,
+    critic_optimizer: optax.GradientTransformation = ActorCritic.critic_optimizer,
     critic_learning_rate: float = ActorCritic.critic_learning_rate,
     critic_epochs: int = ActorCritic.critic_epochs,
     critic_minibatch: int = ActorCritic.critic_minibatch,
@@ -63,10 +66,10 @@ def trpo(
         )
     at_least(1, iterations=iterations, backtracks=backtracks)
     settings = ActorCritic(
-        policy=policy, value=value, steps=steps, num_envs=num_envs, local_steps=local_steps,
-        critic_learning_rate=critic_learning_rate, critic_epochs=critic_epochs, critic_minibatch=critic_minibatch,
-        gae_lambda=gae_lambda, filter_observations=filter_observations, filter_rewards=filter_rewards, filters=filters,
-        bootstrap=bootstrap, warm_up=warm_up, remember=remember,
+        policy=policy, value=value, value_last=value_last, steps=steps, num_envs=num_envs, local_steps=local_steps,
+        critic_optimizer=critic_optimizer, critic_learning_rate=critic_learning_rate, critic_epochs=critic_epochs,
+        critic_minibatch=critic_minibatch, gae_lambda=gae_lambda, filter_observations=filter_observations,
+        filter_rewards=filter_rewards, filters=filters, bootstrap=bootstrap, warm_up=warm_up, remember=remember,
     )  # fmt: skip
 
     def improvement(policy: Policy) -> Improvement:

@@ -206,6 +206,12 @@ RECIPES = {
         "is FedAvg on Hoppers hurt by heterogeneity, and the three that choose their clients less so?",
         8.0,
     ),
+    "xu2024/controllers": Entry(
+        "xu2024.controllers:RECIPE",
+        "fedrl, after Xu et al. 2024",
+        "does a learnt controller make traffic faster than human drivers do?",
+        10.0,
+    ),
     "xu2024/fig4": Entry(
         "xu2024.fig4:RECIPE",
         "Xu et al. 2024, Fig. 4",

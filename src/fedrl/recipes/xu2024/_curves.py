@@ -37,13 +37,13 @@ def by_epoch(rounds: np.ndarray, epochs: int) -> np.ndarray:
 def draw(
     arms: dict[str, Outcome], speeds: dict[str, float], path: Path, title: str, *, epochs: int, v_ref: float
 ) -> Path:
-    """NAS by epoch, with the constant policy and the traffic that SUMO drives (`speeds`, m/s) beside the curves."""
+    """NAS by epoch, with drivers that learn nothing beside the curves (`speeds`, m/s)."""
     figure, axes = style.axes()
     for index, (name, outcome) in enumerate(arms.items()):
         rounds, returns = outcome.curve()
         line(axes, index, name, by_epoch(rounds, epochs), returns)
-    for shade, (name, speed) in zip(("0.3", "0.5", "0.7"), speeds.items(), strict=False):
-        axes.axhline(speed / v_ref, color=shade, linestyle=":", linewidth=1.4, label=f"{name} ({speed:.2f} m/s)")
+    for dashes, (name, speed) in zip((":", "--", "-.", (0, (1, 4))), speeds.items(), strict=False):
+        axes.axhline(speed / v_ref, color="0.5", linestyle=dashes, linewidth=1.4, label=f"{name} ({speed:.2f} m/s)")
     axes.set(xlabel="epoch", ylabel=f"normalised average speed (of {v_ref:g} m/s)")
     style.legend(axes)
     return style.save(figure, path, title)

@@ -1,23 +1,29 @@
-"""Reference values for the curves: agents that always accelerate, and traffic that SUMO drives alone."""
+"""Reference values for the curves, in m/s: drivers that learn nothing, and traffic that SUMO drives alone."""
 
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
+from fedrl.recipes.xu2024 import _drivers as drivers
+
 EPOCHS = 3
-
-
-def figure_eight(length: int) -> dict[str, float]:
-    return _speeds("FigureEight", length)
-
-
-def merge(length: int) -> dict[str, float]:
-    return _speeds("Merge", length)
+ACCELERATE, SUMO = (drivers.ACCELERATE, "agents"), ("SUMO drives all", "sumo")
 
 
 @cache
-def _speeds(network: str, length: int) -> dict[str, float]:
+def figure_eight(length: int, acceleration: float) -> dict[str, float]:
+    """In arrays, except for SUMO's own."""
+    found = {name: float(speed.mean()) for name, speed in drivers.speeds(length, acceleration).items()}
+    return found | _in_sumo("FigureEight", length, SUMO)
+
+
+def merge(length: int) -> dict[str, float]:
+    return _in_sumo("Merge", length, ACCELERATE, SUMO)
+
+
+@cache
+def _in_sumo(network: str, length: int, *named: tuple[str, str]) -> dict[str, float]:
     """Mean speeds in m/s over a few epochs in SUMO; nothing where it is not installed."""
     try:
         from fedrl.environments.traffic import sumo
@@ -26,7 +32,7 @@ def _speeds(network: str, length: int) -> dict[str, float]:
     from fedrl.environments.subprocess_env import SubprocessEnv
 
     found = {}
-    for name, driver in (("always accelerate", "agents"), ("SUMO drives all", "sumo")):
+    for name, driver in named:
         env = SubprocessEnv(partial(getattr(sumo, network), driver, horizon=length))
         try:
             found[name] = float(np.mean([_mean_speed(env, seed) for seed in range(EPOCHS)]))
