@@ -116,7 +116,7 @@ WRONG: Mistakes = {
         lambda: PPO(learning_rate=lambda: 0.1),
         "learning_rate expects .* that cannot be called with 1 argument; give 0.001",
     ),
-    "evaluation": (lambda: trained(method(), evaluation=lambda: 3), r"with 2 arguments; give .*exact_return\(\), "),
+    "evaluation": (lambda: trained(method(), evaluation=lambda: 3), r"with 2 arguments; give .*exact_return\(\)"),
     "pace": (lambda: fmarl(PPO(), tau=2, pace=lambda: 3), r"with 2 arguments; give fixed_steps\(steps\), "),
     "callback": (
         lambda: trained(method(), callback=lambda row: 0),
