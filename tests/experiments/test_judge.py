@@ -54,6 +54,10 @@ def test_all_of_them():
     assert judge.every([]) == UNDECIDED
     assert judge.every([HOLDS, UNDECIDED, FAILS]) == FAILS
     assert judge.every([HOLDS, UNDECIDED]) == UNDECIDED
+    assert judge.some([FAILS, UNDECIDED, HOLDS]) == HOLDS
+    assert judge.some([FAILS, UNDECIDED]) == UNDECIDED
+    assert judge.some([FAILS, FAILS]) == FAILS
+    assert judge.some([]) == UNDECIDED
 
 
 def test_in_plain_words():

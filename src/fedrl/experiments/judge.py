@@ -40,3 +40,9 @@ def every(verdicts: Iterable[str]) -> str:
     """All must hold; one that does not settles it."""
     found = set(verdicts)
     return next((verdict for verdict in (FAILS, UNDECIDED) if verdict in found), HOLDS if found else UNDECIDED)
+
+
+def some(verdicts: Iterable[str]) -> str:
+    """One that holds settles it; it fails if all do."""
+    found = set(verdicts)
+    return next((verdict for verdict in (HOLDS, UNDECIDED) if verdict in found), FAILS if found else UNDECIDED)

@@ -54,13 +54,7 @@ def _some_beats_baseline(config: Settings, arms: dict[str, Outcome], method: str
         gap, error = _gap(arms, arm_name(method, beta), BASELINE, when)
         verdicts.append(judge.sign(gap, error))
         numbers[f"beta = {beta:g} minus {BASELINE}"] = {"gap": gap, "se": error}
-    return Claim(f"{method}: some beta is above {BASELINE} {when} by 3 SE", _some(verdicts), numbers)
-
-
-def _some(verdicts: list[str]) -> str:
-    """One that holds settles it."""
-    order = (judge.HOLDS, judge.UNDECIDED, judge.FAILS)
-    return next(verdict for verdict in order if verdict in verdicts)
+    return Claim(f"{method}: some beta is above {BASELINE} {when} by 3 SE", judge.some(verdicts), numbers)
 
 
 def _best(config: Settings, arms: dict[str, Outcome], method: str, best: float, when: str) -> Claim:

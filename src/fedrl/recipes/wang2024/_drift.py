@@ -68,9 +68,7 @@ Gaps = dict[str, tuple[float, float]]  # by name: a difference and its standard 
 
 def some_above(text: str, gaps: Gaps) -> Claim:
     """One that is above settles it; if all are below, it does not hold."""
-    signs = [judge.sign(*it) for it in gaps.values()]
-    verdict = next((it for it in (judge.HOLDS, judge.UNDECIDED) if it in signs), judge.FAILS)
-    return Claim(text, verdict, numbers(gaps))
+    return Claim(text, judge.some(judge.sign(*it) for it in gaps.values()), numbers(gaps))
 
 
 def every_above(text: str, gaps: Gaps) -> Claim:
